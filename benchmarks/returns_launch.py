@@ -2,6 +2,7 @@
 
     python -m benchmarks.returns_launch            # about a minute
     python -m benchmarks.returns_launch --blocks   # and other blocks, about a minute more
+    python -m benchmarks.returns_launch --check    # `token_gae` against NumPy in float64, in many shapes and layouts
 
 Needs torch with Triton, and NumPy. "called" is the time of a call among many that are queued, so the larger of the
 host's work and the GPU's. "graph" is a CUDA graph of many calls replayed, so the GPU's work alone. Programs take turns
@@ -12,6 +13,7 @@ same way. Arrays are float32; tokens are [B, T] with a mask and two λ, rollouts
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -63,6 +65,7 @@ def programs(batch: int, steps: int) -> dict[str, Program]:
     """What is timed; results are compared with those of the CPU."""
     r, v, mask = tokens(batch, steps)
     per_token, five = torch.full_like(r, LAMBDA), rollout(batch, steps)
+    first = [x.T.contiguous() for x in (r, v, mask)]
     last = 0 * r
     last[:, -1] = 1.0
     found = {
@@ -71,11 +74,13 @@ def programs(batch: int, steps: int) -> dict[str, Program]:
         "token_gae, λ per token": lambda: returns.token_gae(r, v, mask, per_token, 1.0).advantages,
         "token_gae, reward masked": lambda: returns.token_gae(last, v, mask, LAMBDA, 1.0).advantages,
         "token_gae, no mask": lambda: returns.token_gae(r, v, None, LAMBDA, 1.0).advantages,
+        "token_gae, time first": lambda: returns.token_gae(*first, LAMBDA, 1.0, time_axis=0).advantages,
         "gae": lambda: returns.gae(*five, GAMMA, LAMBDA),
     }
     host = [x.cpu() for x in (r, v, mask)]
     check("token_gae", found["token_gae"](), returns.token_gae(*host, LAMBDA, 1.0).advantages)
     check("reward", found["token_gae, reward masked"](), returns.token_gae(last.cpu(), *host[1:], LAMBDA, 1.0)[0])
+    check("time first", found["token_gae, time first"]().T, returns.token_gae(*host, LAMBDA, 1.0).advantages)
     check("gae", found["gae"](), returns.gae(*(x.cpu() for x in five), GAMMA, LAMBDA))
     return found
 
@@ -162,31 +167,63 @@ def blocks(batch: int, steps: int) -> None:
     five = rollout(batch, steps)
     base = fastest({"a sum": on_the_gpu(lambda: r + v)})["a sum"]
     print(f"\nblocks at B × T = {batch} × {steps}, a sum {base * 1e6:.1f} µs")
-    kept = _triton._block, _triton.COLUMNS, _triton.PARTS, _triton.TURN
-    for tokens_at_once, warps in [(256, 1), (256, 2), (512, 2), (512, 4), (1024, 4), (1024, 8), (2048, 8), (2048, 16)]:
-        _triton._block = lambda *_, n=tokens_at_once, w=warps: ((n, 1), w)  # type: ignore[assignment]
+    kept = _triton.ROWS, _triton.NARROW, _triton.WIDE, _triton.TURN
+    for parts, warps in [(32, 1), (64, 1), (64, 2), (128, 1), (128, 2), (128, 4), (256, 4)]:
+        _triton.ROWS = ((parts, 1, True), warps)
         best = fastest({"": on_the_gpu(lambda: returns.token_gae(r, v, mask, LAMBDA, 1.0))})[""]
-        print(f"    token_gae {tokens_at_once:5} tokens, {warps:2} warps {best * 1e6:9.1f} µs{best / base:7.2f}")
-    _triton._block = kept[0]
-    for columns, parts, turn in [(32, 8, 8), (32, 16, 8), (32, 16, 4), (16, 16, 8), (8, 16, 8), (8, 32, 8), (4, 32, 8)]:
-        _triton.COLUMNS, _triton.PARTS, _triton.TURN = columns, parts, turn
+        print(f"    token_gae {4 * parts:5} tokens, {warps:2} warps {best * 1e6:9.1f} µs{best / base:7.2f}")
+    for columns, parts, turn in [(32, 8, 8), (16, 16, 8), (16, 8, 8), (8, 16, 8), (8, 8, 8), (8, 16, 4), (4, 16, 8)]:
+        _triton.NARROW = _triton.WIDE = (columns, parts)
+        _triton.TURN = turn
         best = fastest({"": on_the_gpu(lambda: returns.gae(*five, GAMMA, LAMBDA))})[""]
         print(f"    gae {columns:3} columns × {parts:2} parts × {turn} {best * 1e6:9.1f} µs{best / base:7.2f}")
-    _triton.COLUMNS, _triton.PARTS, _triton.TURN = kept[1:]
+    _triton.ROWS, _triton.NARROW, _triton.WIDE, _triton.TURN = kept
+
+
+def compared() -> None:
+    """Print the largest relative difference of `token_gae` from NumPy's in float64."""
+    rng, differences = np.random.default_rng(0), []
+    for batch, steps, axis in itertools.product((1, 2, 33, 1030), (1, 2, 3, 5, 127, 129, 1000, 2049), (-1, 0)):
+        for shape, masked, spilt in itertools.product([(), (batch, 1), (batch, steps)], (False, True), (False, True)):
+            rewards, values = rng.normal(size=(2, batch, steps)).astype(np.float32)
+            mask = rng.random((batch, steps)) < 0.7 if masked else None
+            if mask is not None:
+                rewards = rewards if spilt else np.where(mask, rewards, np.float32(0))
+                values = np.where(mask, values, np.float32(np.nan))
+            lambdas = rng.random((2, *shape)).astype(np.float32)
+            last = rng.normal(size=(batch, 1)).astype(np.float32)
+            exact = [np.asarray(x, np.float64) for x in (rewards, values, *lambdas, last)]
+            expected = returns.token_gae(*exact[:2], mask, *exact[2:4], discount=GAMMA, last_values=exact[4])
+
+            def brought(x: Any, axis: int = axis) -> Any:
+                if x is None or np.ndim(x) == 0:
+                    return x if x is None else float(x)
+                tensor = torch.as_tensor(x, device="cuda")
+                return tensor.T.contiguous() if axis == 0 else tensor
+
+            given = [brought(x) for x in (rewards, values, mask, *lambdas, last)]
+            found = returns.token_gae(*given[:5], discount=GAMMA, last_values=given[5], time_axis=axis)
+            for ours, theirs in zip(found[:2], expected[:2], strict=True):
+                each = ours.T if axis == 0 else ours
+                differences.append(np.abs(each.cpu().numpy() - theirs).max() / max(1.0, np.abs(theirs).max()))
+    print(f"{len(differences):,} results, the largest relative difference {max(differences):.1e}")
 
 
 def main() -> None:
     """Print every table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--blocks", action="store_true", help="other blocks of the kernels")
+    parser.add_argument("--check", action="store_true", help="compare results, and time nothing")
     options = parser.parse_args()
+    if options.check:
+        return compared()
     import triton  # pyright: ignore[reportMissingImports]  (comes with torch for GPUs)
 
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}")
     host_share()
     for batch, steps in SHAPES:
         table(batch, steps)
-    for batch, steps in [(256, 1024), (8192, 2048)] if options.blocks else []:
+    for batch, steps in [(8, 2048), (256, 1024), (1024, 2048), (8192, 2048)] if options.blocks else []:
         blocks(batch, steps)
 
 

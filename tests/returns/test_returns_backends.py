@@ -437,13 +437,15 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from chunked_td.returns._triton import _tokens
 
-sizes = {"MASKED": True, "POLICY": True, "CRITIC": False, "DISCOUNT": False, "LAST": True, "STEPS": 64, "COLUMNS": 4}
-kinds = {"mask": "*u8", "steps": "i32", "columns": "i32", "step_stride": "i32", "column_stride": "i32"}
-kinds |= {name: "constexpr" for name in sizes}
-names = _tokens.arg_names
-signature = {name: kinds.get(name, "fp32" if name.startswith("one_") else "*fp32") for name in names}
-source = ASTSource(fn=_tokens, signature=signature, constexprs={(names.index(n),): v for n, v in sizes.items()})
-assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
+for rows in (True, False):
+    sizes = {"MASKED": True, "POLICY": True, "CRITIC": False, "DISCOUNT": False, "LAST": True}
+    sizes |= {"PARTS": 64, "COLUMNS": 1 if rows else 4, "ROWS": rows}
+    kinds = {"mask": "*u8", **dict.fromkeys(("steps", "columns", "stride", "column_stride"), "i32")}
+    kinds |= {name: "constexpr" for name in sizes}
+    names = _tokens.arg_names
+    signature = {name: kinds.get(name, "fp32" if name.startswith("one_") else "*fp32") for name in names}
+    source = ASTSource(fn=_tokens, signature=signature, constexprs={(names.index(n),): v for n, v in sizes.items()})
+    assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
 """
 
 

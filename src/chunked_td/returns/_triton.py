@@ -18,9 +18,14 @@ from chunked_td.returns import _formulas
 if tuple(int(number) for number in triton.__version__.split(".")[:2]) < (3, 2):
     raise ImportError(f"the kernel takes tuples: it needs Triton 3.2 or later, this is {triton.__version__}")
 
-COLUMNS, PARTS, TURN = 32, 8, 8  # the fastest of eight on an H200
-FEW = 1_024
-"""Rows of tokens that do not fill a GPU: each is scanned by more threads at once."""
+NARROW, WIDE, TURN = (8, 16), (16, 8), 8
+"""Columns and parts that a program of `one_pass` takes at a time, below `MANY` columns and above; steps per part."""
+MANY = 4_096
+ROWS, COLUMNWISE = ((64, 1, True), 1), ((32, 8, False), 8)
+"""Parts of four tokens and columns that a program of `token_gae` takes at a time, whether it has one sequence; warps.
+
+Both are the fastest of those in `benchmarks/returns_launch.txt`.
+"""
 
 _READY: dict[Any, Any] = {}
 
@@ -178,12 +183,70 @@ def _finite(x):
 
 
 @triton.jit
-def _coefficient(array, number, place, here, TENSOR: tl.constexpr):
+def _load(array, place, stride, inside, other, ROWS: tl.constexpr):
+    """Four neighbouring tokens of every part: as they lie in memory, or the last one first."""
+    if ROWS:
+        return tl.load(array + place, inside, other)
+    else:
+        return (
+            tl.load(array + place + 3 * stride, inside[0], other),
+            tl.load(array + place + 2 * stride, inside[1], other),
+            tl.load(array + place + stride, inside[2], other),
+            tl.load(array + place, inside[3], other),
+        )
+
+
+@triton.jit
+def _four(block, PARTS: tl.constexpr, ROWS: tl.constexpr):
+    """What `_load` read, as four tensors [parts, columns], the last token first."""
+    if ROWS:
+        even, odd = tl.split(tl.reshape(block, (PARTS, 1, 2, 2)))
+        first, third = tl.split(even)
+        second, fourth = tl.split(odd)
+        return fourth, third, second, first
+    else:
+        return block
+
+
+@triton.jit
+def _store(array, place, stride, inside, x, PARTS: tl.constexpr, ROWS: tl.constexpr):
+    """The reverse of both."""
+    if ROWS:
+        tl.store(array + place, tl.reshape(tl.join(tl.join(x[3], x[1]), tl.join(x[2], x[0])), (PARTS * 4,)), inside)
+    else:
+        for j in tl.static_range(4):
+            tl.store(array + place + (3 - j) * stride, x[j], inside[j])
+
+
+@triton.jit
+def _coefficients(array, number, place, stride, inside, TENSOR: tl.constexpr, PARTS: tl.constexpr, ROWS: tl.constexpr):
     """A number per token, or one for all."""
     if TENSOR:
-        return tl.load(array + place, here, 0.0)
+        return _four(_load(array, place, stride, inside, 0.0, ROWS), PARTS, ROWS)
     else:
-        return number
+        return number, number, number, number
+
+
+@triton.jit
+def _places(
+    start, stride, column_stride, steps, columns, PARTS: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr
+):
+    """Where the tokens of a turn lie, and which of them exist, as `_load` takes them."""
+    if ROWS:
+        row = start + tl.arange(0, PARTS * 4)
+        place = row.to(tl.int64) + tl.program_id(0).to(tl.int64) * column_stride
+        return place, (row >= 0) & (row < steps)
+    else:
+        row = start + tl.arange(0, PARTS)[:, None] * 4
+        column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+        place = row.to(tl.int64) * stride + column.to(tl.int64) * column_stride
+        there = (row >= 0) & (column < columns)
+        return place, (
+            there & (row + 3 < steps),
+            there & (row + 2 < steps),
+            there & (row + 1 < steps),
+            there & (row < steps),
+        )
 
 
 @triton.jit
@@ -203,65 +266,90 @@ def _tokens(
     one_last,
     steps,
     columns,
-    step_stride,
+    stride,
     column_stride,
     MASKED: tl.constexpr,
     POLICY: tl.constexpr,
     CRITIC: tl.constexpr,
     DISCOUNT: tl.constexpr,
     LAST: tl.constexpr,
-    STEPS: tl.constexpr,
+    PARTS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr,
 ):
-    """Gₜ = rₜ + γₜUₜ₊₁ with two λ, Uₜ = (1 − λₜ)vₜ + λₜGₜ, `STEPS` × `COLUMNS` tokens at a time.
+    """Gₜ = rₜ + γₜUₜ₊₁ with two λ, Uₜ = (1 − λₜ)vₜ + λₜGₜ, `PARTS` × 4 tokens of `COLUMNS` columns at a time.
 
-    Each place scans the coefficients of the token after it, so that it finds Uₜ₊₁; masked tokens are x ↦ 0 + 1·x.
-    Their rewards belong to the last token before them: the sum of those from the second token after a place on, up to
-    the next that is not masked, is found by a scan of its own.
+    A thread has four neighbouring tokens. What they make of Uₜ₊₁ is a linear map; a scan joins those of all threads,
+    each then reads the result of the thread after it and follows its own tokens. A masked token is the identity. Its
+    reward belongs to the last token before it that counts: a sum that a scan of its own hands on, in the few batches
+    that have such rewards. What the next turn needs is read before this one is computed.
+
+    Args:
+      ROWS: whether the tokens of a sequence are neighbours in memory; a program has one sequence then.
     """
+    part = tl.arange(0, PARTS)[:, None]
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-    number = tl.arange(0, STEPS)[:, None]
-    exists = column < columns
-    u = tl.zeros((1, COLUMNS), tl.float32) + _coefficient(last, one_last, column, exists, LAST)
-    w = u
-    spilt = tl.zeros((1, COLUMNS), tl.float32)
-    for k in range(tl.cdiv(steps, STEPS)):
-        row = (tl.cdiv(steps, STEPS) - 1 - k) * STEPS + number
-        place = row.to(tl.int64) * step_stride + column.to(tl.int64) * column_stride
-        after, ahead = place + step_stride, (row + 1 < steps) & exists
-        here = (row < steps) & exists
-        store = here
+    zero = tl.zeros((PARTS, COLUMNS), tl.float32)
+    after, at_end = tl.minimum(part + 1, PARTS - 1) + tl.zeros((PARTS, COLUMNS), tl.int32), part == PARTS - 1
+    u = tl.zeros((1, COLUMNS), tl.float32) + one_last
+    if LAST:
+        u += tl.load(last + column, column < columns, 0.0)
+    w, spilt = u, tl.zeros((1, COLUMNS), tl.float32)
+    start = (tl.cdiv(steps, PARTS * 4) - 1) * (PARTS * 4)
+    place, inside = _places(start, stride, column_stride, steps, columns, PARTS, COLUMNS, ROWS)
+    next_r = _load(rewards, place, stride, inside, 0.0, ROWS)
+    next_v = _load(values, place, stride, inside, 0.0, ROWS)
+    next_m = _load(mask, place, stride, inside, 0, ROWS) if MASKED else next_r
+    while start >= 0:
+        rs, vs, ms = _four(next_r, PARTS, ROWS), _four(next_v, PARTS, ROWS), _four(next_m, PARTS, ROWS)
+        gs = _coefficients(discount, one_discount, place, stride, inside, DISCOUNT, PARTS, ROWS)
+        ps = _coefficients(policy, one_policy, place, stride, inside, POLICY, PARTS, ROWS)
+        qs = _coefficients(critic, one_critic, place, stride, inside, CRITIC, PARTS, ROWS)
+        here, there, row = place, inside, start + part * 4
+        start -= PARTS * 4
+        place, inside = _places(start, stride, column_stride, steps, columns, PARTS, COLUMNS, ROWS)
+        next_r = _load(rewards, place, stride, inside, 0.0, ROWS)
+        next_v = _load(values, place, stride, inside, 0.0, ROWS)
+        next_m = _load(mask, place, stride, inside, 0, ROWS) if MASKED else next_r
+        kept, paid = (), ()
+        lost, c, d, s = zero, zero, zero + 1, zero
+        for j in tl.static_range(4):
+            keep = (row + (3 - j) < steps) & (column < columns)
+            if MASKED:
+                keep = keep & (ms[j] != 0)
+                r = tl.where(keep, rs[j], _finite(rs[j]))
+                lost += tl.where(keep, 0.0, tl.abs(r))
+                c, d = tl.where(keep, 0.0, c + r), tl.where(keep, 0.0, d)
+                paid = paid + (r,)
+            else:
+                paid = paid + (rs[j],)
+            kept = kept + (keep,)
         if MASKED:
-            beyond = (row + 2 < steps) & exists
-            gap = beyond & (tl.load(mask + after + step_stride, beyond, 1) == 0)
-            later = _finite(tl.load(rewards + after + step_stride, gap, 0.0))
-            if tl.max(tl.abs(later)) + tl.max(tl.abs(spilt)) > 0:  # in most batches nothing is spilt
-                later, through = tl.associative_scan((later, tl.where(gap, 1.0, 0.0)), 0, _add, reverse=True)
-                later += through * spilt
-                spilt = tl.sum(tl.where(number == 0, later, 0.0), 0)[None, :]
-            inside = ahead
-            ahead = ahead & (tl.load(mask + after, ahead, 0) != 0)
-            here = here & (tl.load(mask + place, here, 0) != 0)
-            of_gap = _finite(tl.load(rewards + after, inside & (ahead == 0), 0.0))
-            soon = tl.where(inside & (ahead == 0), of_gap + later, 0.0)
-        r, v = tl.load(rewards + after, ahead, 0.0), tl.load(values + after, ahead, 0.0)
-        if MASKED:
-            r += later  # pyright: ignore[reportPossiblyUnboundVariable]
-        g = _coefficient(discount, one_discount, after, ahead, DISCOUNT)
-        p = _coefficient(policy, one_policy, after, ahead, POLICY)
-        q = _coefficient(critic, one_critic, after, ahead, CRITIC)
-        b, a = tl.where(ahead, (1 - p) * v + p * r, 0.0), tl.where(ahead, p * g, 1.0)
-        d, c = tl.where(ahead, (1 - q) * v + q * r, 0.0), tl.where(ahead, q * g, 1.0)
+            if tl.max(lost) + tl.max(tl.abs(spilt)) > 0:
+                c, d = tl.associative_scan((c, d), 0, _add, reverse=True)
+                c += d * spilt
+                s = tl.where(at_end, spilt, tl.gather(c, after, 0))
+                spilt = tl.sum(tl.where(part == 0, c, 0.0), 0)[None, :]
+        b, a, d, c, r = zero, zero + 1, zero, zero + 1, ()
+        for j in tl.static_range(4):
+            r = r + (paid[j] + s,)
+            s = tl.where(kept[j], 0.0, s + paid[j])
+            b = tl.where(kept[j], (1 - ps[j]) * vs[j] + ps[j] * (r[j] + gs[j] * b), b)
+            d = tl.where(kept[j], (1 - qs[j]) * vs[j] + qs[j] * (r[j] + gs[j] * d), d)
+            a, c = tl.where(kept[j], ps[j] * gs[j] * a, a), tl.where(kept[j], qs[j] * gs[j] * c, c)
         b, a, d, c = tl.associative_scan((b, a, d, c), 0, _then, reverse=True)
         b, d = b + a * u, d + c * w
-        r, v = tl.load(rewards + place, here, 0.0), tl.load(values + place, here, 0.0)
-        if MASKED:
-            r += soon  # pyright: ignore[reportPossiblyUnboundVariable]
-        g = _coefficient(discount, one_discount, place, here, DISCOUNT)
-        tl.store(advantages + place, tl.where(here, r + g * b - v, 0.0), store)
-        tl.store(targets + place, tl.where(here, r + g * d, 0.0), store)
-        u = tl.sum(tl.where(number == 0, b, 0.0), 0)[None, :]
-        w = tl.sum(tl.where(number == 0, d, 0.0), 0)[None, :]
+        x, y = tl.where(at_end, u, tl.gather(b, after, 0)), tl.where(at_end, w, tl.gather(d, after, 0))
+        u = tl.sum(tl.where(part == 0, b, 0.0), 0)[None, :]
+        w = tl.sum(tl.where(part == 0, d, 0.0), 0)[None, :]
+        found, aimed = (), ()
+        for j in tl.static_range(4):
+            g, h = r[j] + gs[j] * x, r[j] + gs[j] * y
+            found, aimed = found + (tl.where(kept[j], g - vs[j], 0.0),), aimed + (tl.where(kept[j], h, 0.0),)
+            x = tl.where(kept[j], (1 - ps[j]) * vs[j] + ps[j] * g, x)
+            y = tl.where(kept[j], (1 - qs[j]) * vs[j] + qs[j] * h, y)
+        _store(advantages, here, stride, there, found, PARTS, ROWS)
+        _store(targets, here, stride, there, aimed, PARTS, ROWS)
 
 
 def token_gae(
@@ -276,9 +364,9 @@ def token_gae(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Tensors lie in memory as the rewards, [B, T] or [T, B] in float32, do; last_values[B] in one piece."""
     steps, columns = rewards.shape[axis], rewards.shape[1 - axis]
-    step_stride, column_stride = rewards.stride(axis), rewards.stride(1 - axis)
+    stride, column_stride = rewards.stride(axis), rewards.stride(1 - axis)
     advantages, targets = torch.empty_like(rewards), torch.empty_like(rewards)
-    block, warps = _block(steps, columns, step_stride)
+    block, warps = ROWS if stride == 1 else COLUMNWISE
     coefficients = (lambda_policy, lambda_value, discount, last_values)
     are_tensors = [isinstance(x, torch.Tensor) for x in coefficients]
     tensors = (
@@ -290,20 +378,11 @@ def token_gae(
         targets,
     )
     numbers = (0.0 if there else float(x) for x, there in zip(coefficients, are_tensors, strict=True))
-    sizes = (steps, columns, step_stride, column_stride)
+    sizes = (steps, columns, stride, column_stride)
     if rewards.numel():
         options = (mask is not None, *are_tensors, *block)
         _launch(_tokens, -(-columns // block[1]), warps, tensors, sizes, (*tensors, *numbers, *sizes), options)
     return advantages, targets
-
-
-def _block(steps: int, columns: int, step_stride: int) -> tuple[tuple[int, int], int]:
-    """Tokens and columns that a program takes at a time, and its warps."""
-    if step_stride != 1:
-        return (64, 16), 4
-    few = columns <= FEW
-    # Triton's own next_power_of_2 takes microseconds.
-    return (min(1 << (steps - 1).bit_length(), 2_048 if few else 512), 1), 8 if few and steps > 512 else 4
 
 
 def one_pass(
@@ -327,8 +406,9 @@ def one_pass(
         kinds = tuple(None if x is None or isinstance(x, float) else x.dtype for x in (out, end, *views))
         tensors = [x for x, kind in zip((out, end, *views), kinds, strict=True) if kind is not None]
         sizes = (steps, width, *(number for each in strides for number in each))
-        given, options = (views, strides, end, out, steps, width), (formula, COLUMNS, PARTS, TURN)
-        _launch(_follow, -(-width // COLUMNS), COLUMNS * PARTS // 32, tensors, sizes, given, options, kinds)
+        columns, parts = NARROW if width < MANY else WIDE
+        given, options = (views, strides, end, out, steps, width), (formula, columns, parts, TURN)
+        _launch(_follow, -(-width // columns), columns * parts // 32, tensors, sizes, given, options, kinds)
     if len(shape) == 2:
         return out.T if axis else out
     others = [length for k, length in enumerate(shape) if k != axis]
