@@ -47,13 +47,16 @@ class Estimate(NamedTuple):
         """As "0.93 [0.88, 0.97]". Args: spec: how numbers are written."""
         return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]".replace("-", "−")
 
-    def span(self) -> str:
-        """As "0.93 (0.88 to 0.97)", with two digits of the interval's width; the number alone where there is none."""
+    def span(self, sign: str = "") -> str:
+        """Return "0.93 (0.88 to 0.97)", with two digits of the interval's width; the number alone without an interval.
+
+        Args: sign: "+" for "+0.93 (+0.88 to +0.97)".
+        """
         if np.isnan(self.low):
-            return f"{self.value:.4g}".replace("-", "−")
-        spec, ends = ".4g", list(self)
+            return f"{self.value:{sign}.4g}".replace("-", "−")
+        spec, ends = f"{sign}.4g", list(self)
         if 1e-9 < self.high - self.low < 1e9:  # beyond, all places would be a line of zeros
-            spec, ends = f".{self.places}f", [round(end, self.places) + 0.0 for end in self]  # no "−0.00"
+            spec, ends = f"{sign}.{self.places}f", [round(end, self.places) + 0.0 for end in self]  # no "−0.00"
         return "{:{f}} ({:{f}} to {:{f}})".format(*ends, f=spec).replace("-", "−")
 
     @property

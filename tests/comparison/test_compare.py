@@ -586,9 +586,9 @@ def test_runs_are_stored_and_give_the_scores(lake):
     row = found.rows[0]
     own = frame.filter(pl.col("arm") == row.arm.name)
     by_run = own.group_by("step_size", "seed").agg(pl.col("mean_return").mean())
-    for place, size in enumerate(row.outcome.step_sizes):
+    for place, size in enumerate(row.step_sizes):
         runs = by_run.filter(pl.col("step_size") == size).sort("seed")["mean_return"]
-        assert runs.to_numpy() == pytest.approx(row.outcome.all_scores[place])
+        assert runs.to_numpy() == pytest.approx(row.all_scores[place])
     fixed = frame.filter(pl.col("arm") == "sarsa 0.9")["mean_lambda"].drop_nans()
     assert fixed.to_list() == pytest.approx([0.9] * fixed.len())
     kept = json.loads((folder / "compare.json").read_text("utf-8"))
