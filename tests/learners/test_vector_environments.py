@@ -249,7 +249,7 @@ def test_a_saved_learner_goes_on_with_the_random_numbers_of_every_copy(tmp_path)
 def test_views_that_need_still_values_take_one_copy(view):
     agent = ctd.ChunkedSarsa(vector(1), view=view, **SETTINGS)
     agent.learn(vector(1), 2)
-    with pytest.raises(ValueError, match=rf"2 copies, but view '{view}'.*one episode only"):
+    with pytest.raises(ValueError, match=rf"single environment.*2 copies: view '{view}' follows one episode only"):
         agent.learn(vector(2), 1)
 
 

@@ -1,8 +1,8 @@
-"""One episode as a picture and as a page: what each step gets when a reward arrives, and where and why that stops.
+"""One episode as a picture, as a page and as text: each step's share of a reward, and the cuts of credit.
 
-Steps run from left to right and are the same for all learners. A bar is the share of the reward that a step gets, its
-trace. The strip below is λ: dark if credit passes, light if not; orange lines mark the steps that cut credit. The
-first step has no λ, because nothing comes before it.
+Steps run from left to right and are the same for all learners. A bar is a step's share of the reward, its trace. The
+strip below is λ: dark if credit passes, light if not; orange lines mark the steps that cut credit. The first step has
+no λ.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 _SHADES = "Blues"
 _NAMED = 40
-"""Steps of which each gets its observation below the axis."""
+"""Most steps for which the axis shows the observations."""
 _STATES = 24
-"""States shown over training: the most visited ones."""
+"""The most visited states, shown over training."""
+_ROWS = 2_000
+"""Rows of the folded table; explain.csv has them all."""
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _HOW = (
-    "A bar is a step's trace when the marked reward arrives: the share of its TD error that the step gets, the "
-    "product of "
-    "γλ over the steps in between. The strip is λ, dark near 1 and light near 0. Orange lines are steps that cut "
-    "credit "
-    "(λ < 0.5). The numbers are those of the learner's own updates."
+    "A bar is a step's trace when the marked reward arrives: its share of the TD error, the product of γλ over the "
+    "steps in between. The strip is λ, dark near 1 and light near 0. Orange lines are steps that cut credit (λ < 0.5). "
+    "The numbers are those of the learner's own updates."
 )
 
 
@@ -49,15 +49,12 @@ def draw(explanation: Explanation) -> Figure:
             bars, strip = rows[2 * place, 0], rows[2 * place + 1, 0]
             _draw_bars(bars, explanation, one, t, i)
             _draw_strip(strip, one, i)
-        rows[-1, 0].set(xlim=(-0.6, len(explanation.actions) - 0.4), xlabel=_axis(explanation))
-        if len(explanation.actions) <= _NAMED and max(map(len, explanation.places)) <= 4:
+        named = len(explanation.places) <= _NAMED and max(map(len, explanation.places)) <= 4
+        below = "state of each step, in order" if named else "step"
+        rows[-1, 0].set(xlim=(-0.6, len(explanation.places) - 0.4), xlabel=below)
+        if named:
             rows[-1, 0].set_xticks(range(len(explanation.places)), explanation.places)
     return figure
-
-
-def _axis(explanation: Explanation) -> str:
-    named = len(explanation.actions) <= _NAMED and max(map(len, explanation.places)) <= 4
-    return "state of each step, in order" if named else "step"
 
 
 def _draw_bars(axes: Any, explanation: Explanation, one: Credit, t: int, i: int) -> None:
@@ -110,7 +107,7 @@ def draw_training(watched: list[Credit]) -> Figure:
 
 
 def text(explanation: Explanation) -> str:
-    """The sentences, and the picture in characters: the share that each step gets, and λ."""
+    """The sentences, and the picture in characters: each step's share, and λ."""
     T = len(explanation.actions)
     t, i = explanation.arrivals[0]
     lines = [f"{explanation.env}: {T} steps, {explanation.ended}"]
@@ -127,11 +124,10 @@ def _blocks(values: np.ndarray) -> str:
     return "".join(_BLOCKS[round(float(np.clip(value, 0.0, 1.0)) * 8)] for value in values)
 
 
-def render(explanation: Explanation) -> str:
-    """The page: sentence, picture, and the rest folded."""
-    i = explanation.arrivals[0][1]
+def render(explanation: Explanation, picture: str) -> str:
+    """The page: sentence, picture, and the rest folded. Args: picture: an SVG document."""
+    i, (first, *others) = explanation.arrivals[0][1], explanation.learners
     title = f"{explanation.env}: where the credit of one episode goes"
-    first, *others = explanation.learners
     watched = [one for one in explanation.learners if one.watched is not None]
     training = ""
     if watched:
@@ -144,7 +140,7 @@ def render(explanation: Explanation) -> str:
         title,
         f"<h1>{_pages.escape(title)}</h1>",
         _pages.paragraph(explanation.sentence(first), "answer"),
-        _pages.picture(as_svg(draw(explanation)), explanation.sentence(first), _HOW),
+        _pages.picture(picture, explanation.sentence(first), _HOW),
         _pages.listed([f"{one.label}: {explanation.sentence(one)}" for one in others]),
         _pages.folded(
             "Every step that cuts credit", _pages.listed([f"{one.label}: {one.summary(i)}" for one in (first, *others)])
@@ -152,10 +148,6 @@ def render(explanation: Explanation) -> str:
         _pages.folded("λ over training", training),
         _pages.folded("The numbers, step by step", _numbers(explanation)),
     )
-
-
-_ROWS = 2_000
-"""Rows of the folded table; explain.csv has them all."""
 
 
 def _numbers(explanation: Explanation) -> str:

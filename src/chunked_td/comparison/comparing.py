@@ -166,13 +166,17 @@ class _Comparing:
 
     def result(self) -> Comparison:
         """Add seeds and judge until the answer is clear or the time is used."""
+        if "processes" in self._by_engine():
+            start_workers()  # before the first line on the screen, because Ctrl-C is ignored meanwhile
         self._announce()
         self._compile()
+        found = None
         for target in self.looks:
             whole = self._advance(target)
             found = self._judged()
             if not whole or found.family.clear:
                 break
+        assert found is not None
         return found
 
     def _compile(self) -> None:
@@ -232,14 +236,19 @@ class _Comparing:
         """The table of runs with these seeds; missing ones are run."""
         import polars as pl
 
-        by_engine: dict[str, list[Candidate]] = {}
-        for arm in self.places:
-            compiled = self.problem.compiles(arm) and self.settings.step_size_schedule is None
-            by_engine.setdefault(self.engine or ("threads" if compiled else "processes"), []).append(arm)
+        by_engine = self._by_engine()
         if "processes" in by_engine:
-            start_workers()
+            start_workers()  # they end when they have had no work for minutes
         tables = [self._sweep(arms, seeds, engine) for engine, arms in by_engine.items()]
         return pl.concat(tables, how="diagonal_relaxed")
+
+    def _by_engine(self) -> dict[str, list[Candidate]]:
+        """The arms by the engine that runs them."""
+        found: dict[str, list[Candidate]] = {}
+        for arm in self.places:
+            compiled = self.problem.compiles(arm) and self.settings.step_size_schedule is None
+            found.setdefault(self.engine or ("threads" if compiled else "processes"), []).append(arm)
+        return found
 
     def _sweep(self, arms: Sequence[Candidate], seeds: range, engine: str) -> Any:
         settings, ladder = self.settings, self.settings.ladder[0]

@@ -111,7 +111,8 @@ class Settings:
 
 def of_problem(text: str) -> Settings:
     """Settings with the problem that `Settings.problem` returned."""
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()}
+    found: dict[str, Any] = json.loads(text)
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
     values.pop("code", None)
     return Settings(**values)
 
