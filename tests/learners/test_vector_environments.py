@@ -79,7 +79,7 @@ def test_sources_that_follow_an_episode_take_one_copy():
     one.learn(vector(1), 20)
     single.learn(env, 20)
     assert np.array_equal(single.tables.values, one.tables.values)
-    with pytest.raises(ValueError, match=r"vector environment of 2 copies, but \w+Lambda keeps the episode"):
+    with pytest.raises(ValueError, match=r"vector environment of 2 copies: \w+Lambda keeps the current"):
         one.learn(vector(2), 1)
 
 

@@ -205,6 +205,9 @@ def _association(a: np.ndarray, b: np.ndarray) -> float:
 
 def _chance(n: int, first: int, second: int, both: int) -> float:
     """Two-sided exact p-value of a 2 × 2 table, given its sums; z is inexact in the tail."""
-    from scipy.stats import hypergeom
-
-    return 2.0 * float(min(hypergeom.sf(both - 1, n, first, second), hypergeom.cdf(both, n, first, second)))
+    factorial = np.append(0.0, np.cumsum(np.log(np.arange(1, n + 1))))  # its logarithm
+    k = np.arange(max(0, first + second - n), min(first, second) + 1)
+    log = -(factorial[k] + factorial[first - k] + factorial[second - k] + factorial[n - first - second + k])
+    probability = np.exp(log - log.max())
+    tail = min(probability[k >= both].sum(), probability[k <= both].sum())
+    return 2.0 * float(tail / probability.sum())
