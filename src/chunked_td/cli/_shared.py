@@ -61,7 +61,7 @@ def _shown_default(text: str) -> str:
 
 
 def flag(name: str) -> str:
-    """The option of a field."""
+    """The option name of a field."""
     return "--" + name.rstrip("_").replace("_", "-")
 
 
@@ -87,7 +87,7 @@ def show(page: Path) -> None:
 
 
 def keywords_of(name: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Keyword arguments from texts like `is_slippery=False`; values are Python literals, or text as it stands."""
+    """Keyword arguments from texts like `is_slippery=False`; values are Python literals, or plain text."""
     found: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")

@@ -44,7 +44,7 @@ class Compare(ProblemOptions):
     step_sizes: tuple[float, ...] = (0.05, 0.2, 0.8)
     """Step sizes to begin with. Each seed is scored at the one that is best on the other half of the seeds."""
     extend: int = 3
-    """How often the grid of step sizes may grow by one factor at either end, if the best one is at that end."""
+    """Most factors by which the grid of step sizes may grow at either end, if the best one is at that end."""
     discount: float = 0.99
     """γ."""
     action_mask: bool = True
@@ -52,7 +52,7 @@ class Compare(ProblemOptions):
     compiled: bool = True
     """Compile runs if the environment's transitions are known."""
     engine: Literal["local", "ray"] = "local"
-    """Where runs are executed; ray: the cluster of RAY_ADDRESS, or one started here."""
+    """Place of the runs; ray: the cluster of RAY_ADDRESS, or one started here."""
     out: Path | None = None
     """Folder for compare.html, compare.svg, compare.png, compare.parquet and the runs; default: runs/compare/ENV.
     Finished runs in it are kept: the same command continues after an interrupt."""

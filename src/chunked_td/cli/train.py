@@ -290,7 +290,7 @@ def _refuse(given: dict[str, Any], reason: str) -> None:
 
 
 def write_curve(out: Path, history: History, title: str, *, csv: bool = False) -> list[Path]:
-    """Write curve.png, curve.parquet and, if asked for now or before, curve.csv: return and length per episode."""
+    """Write curve.png, curve.parquet and, if `csv` or if it exists, curve.csv: return and length per episode."""
     import numpy as np
     import polars as pl
 

@@ -35,7 +35,7 @@ class Facts:
 
     Attributes:
       length: mean steps of an episode. paid: share of the steps with a reward; last: share of the reward, by absolute
-        size, that came with an episode's last step.
+        size, paid at an episode's last step.
       chance: probability that the same action in the same state leads to another state if it is tried again.
       back: share of the steps that lead back to a state of the same episode.
       legal: mean number of actions that the mask leaves; n_actions: of all.

@@ -168,7 +168,7 @@ def _caption(found: Comparison) -> str:
 
 
 def _method(found: Comparison) -> list[str]:
-    """How the numbers were made."""
+    """The method, for the last folded part."""
     settings, exploring = found.settings, found.settings.exploring
     looks = f", judged at most {found.looks} times as seeds were added" if found.looks > 1 else ""
     bonus = "" if settings.bonus is None else f", count bonus {settings.bonus:g}/√n"

@@ -132,7 +132,7 @@ class Comparison:
       random: runs of a policy that acts at random.
       looks: number of interim analyses at most, as seeds are added.
       facts: facts of the problem; None if its states cannot be counted.
-      how: where runs were executed.
+      how: place and kind of execution, in words.
       runs: every run and checkpoint, as a Polars table.
     """
 
