@@ -254,7 +254,7 @@ def cross_fitted(
 
 
 def normalised(runs: Mapping[str, np.ndarray], fixed: Sequence[str]) -> dict[str, np.ndarray] | None:
-    """`cross_fitted` scores by seed, with the worst fixed λ at 0 and the best at 1; None if they do not clearly differ."""
+    """`cross_fitted` scores by seed, the worst fixed λ at 0 and the best at 1; None if they do not clearly differ."""
     scored, best, worst = cross_fitted(runs, fixed)
     gap = best - worst
     if not gap.mean() > SEPARATION * gap.std(ddof=1) / np.sqrt(gap.size):
