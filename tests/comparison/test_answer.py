@@ -256,6 +256,19 @@ def test_the_same_total_is_not_the_same_runs():
     assert len(merged([one, replace(other, mean_return=scores)])) == 1
 
 
+def test_runs_that_diverged_in_both_may_do_so_in_different_numbers():
+    """Rounding grows without bound there: on a cliff λ = 0.9 with and without expected TD errors were two rows."""
+    scores = np.arange(24.0).reshape(2, 6, 2)
+    lost = np.array([[False] * 6, [True] * 6])
+    one, other = (Outcome(arm, np.array([0.2, 0.8]), np.array([1, 2]), scores.copy(), scores, lost)
+                  for arm in arms("0.9", "0.9+expected-error"))  # fmt: skip
+    other.mean_return[1] *= 1.5
+    assert len(merged([one, other])) == 1
+    assert len(merged([one, replace(other, lost=~lost)])) == 2
+    other.mean_return[0, 3] += 1.0
+    assert len(merged([one, other])) == 2
+
+
 def test_a_reason_does_not_repeat_the_headline():
     """The headline has the lead over the best fixed λ; without a cause there is nothing to add."""
     rng = np.random.default_rng(0)

@@ -25,13 +25,11 @@ from chunked_td.comparison.answer import (
     verdict,
     why,
 )
-from chunked_td.comparison.picture import SCORE, TOP, apart, details_figure, ranked, ranking_figure
+from chunked_td.comparison.picture import SCORE, SHORT, TOP, apart, details_figure, ranked, ranking_figure
 from chunked_td.comparison.results import Comparison, Outcome
 from chunked_td.learners.schedule import Schedule
 
 COLUMNS = ("learner", "verdict", "mean return", "difference", "step size α", "note")
-_SHORT = 20
-"""Characters of a name that fits above a column of numbers."""
 _NARROW = 64
 """A terminal with fewer columns gets the ranking as a list."""
 _SHOWN = 4
@@ -57,7 +55,7 @@ def columns(found: Comparison) -> list[str]:
     """Names of the columns; the difference is from the first row, which is the recommended learner."""
     used = found.recommended
     name = "" if used is None else found.name(used.arm)
-    minus = "" if used is None else f"minus {name}" if len(name) <= _SHORT else "minus the first"
+    minus = "" if used is None else f"minus {name}" if len(name) <= SHORT else "minus the first"
     return [minus if name == "difference" else name for name in COLUMNS]
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 TOP = 10
 """Rows of the table and of the picture; the rest is folded away."""
+SHORT = 20
+"""Characters of a name that fits above a column of numbers and below the picture."""
 SCORE = "mean return of all training episodes, exploration included"
 COLORS = {FIXED: BLUE, LEARNED: GREEN, ERRORS: ORANGE, PLANS: GREY, RANDOM: GREY}
 _KINDS = {FIXED: "fixed λ", LEARNED: "learned λ", ERRORS: "TD errors from a model", PLANS: "planning, acting at random"}
@@ -61,8 +63,9 @@ def ranking_figure(found: Comparison) -> Figure:
         axes.get_yticklabels()[0].set_fontweight("bold" if used else "normal")
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="y", visible=False)
-        minus = f"← worse     mean return minus that of {found.name(used.arm)}     better →" if used else "mean return"
-        axes.set_xlabel(minus)
+        first = found.name(used.arm) if used else ""
+        minus = f"mean return minus that of {first if len(first) <= SHORT else 'the first row'}"
+        axes.set_xlabel(f"← worse     {minus}     better →" if used else "mean return")
         axes.set_title(f"{found.settings.env}, {found.seeds} seeds", loc="left")
         kinds = [kind for kind in _KINDS if any(one.arm.kind == kind for one in rows)]
         lines = [Line2D([], [], color=COLORS[kind], marker="o", ms=4, lw=2) for kind in kinds]

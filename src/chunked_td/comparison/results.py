@@ -105,9 +105,11 @@ class Outcome:
         return (self.arm, *(one.arm for one in self.same))
 
     def same_runs(self, other: Outcome) -> bool:
-        """Whether another arm has the same returns at every checkpoint."""
+        """Whether another arm has the same returns at every checkpoint, except in runs that diverged in both."""
         alike = self.arm.bootstrap == other.arm.bootstrap and np.array_equal(self.step_sizes, other.step_sizes)
-        return alike and np.array_equal(self.mean_return, other.mean_return, equal_nan=True)
+        if not alike or not np.array_equal(self.lost, other.lost):
+            return False
+        return np.array_equal(self.mean_return[~self.lost], other.mean_return[~other.lost], equal_nan=True)
 
 
 def merged(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
