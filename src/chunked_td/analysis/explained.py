@@ -63,7 +63,7 @@ def _draw_bars(axes: Any, explanation: Explanation, one: Credit, t: int, i: int)
         axes.axvline(k - 0.5, color=VERMILION, lw=1.2, zorder=1)
     axes.bar(np.arange(t + 1), e, width=0.85, color=np.where(np.arange(t + 1) >= far, BLUE, "#9cc3dd"), zorder=2)
     axes.plot([t], [-0.06], "^", color="black", ms=4.5, clip_on=False, zorder=5)
-    axes.set(ylim=(0, max(1.12, 1.1 * float(e.max()))), ylabel="gets", yticks=[0, 0.5, 1])
+    axes.set(ylim=(0, max(1.12, 1.1 * float(e.max()))), ylabel="share", yticks=[0, 0.5, 1])
     axes.set_title(textwrap.fill(f"{one.label}: {explanation.sentence(one)}", 112), loc="left", pad=4)
     what = f"reward {reward:+.3g}" if reward else "largest TD error"
     right = t < len(explanation.actions) * 0.6
@@ -115,7 +115,7 @@ def text(explanation: Explanation) -> str:
         lines.append(f"{one.label}: {explanation.sentence(one)}")
         if T <= 72:
             e = np.append(one.trace_at(t)[:, i], np.zeros(T - t - 1))
-            lines += [f"  gets {_blocks(e)}", f"  λ    ·{_blocks(one.lambdas[1:, i])}"]
+            lines += [f"  share {_blocks(e)}", f"  λ     ·{_blocks(one.lambdas[1:, i])}"]
         lines.append(f"  {one.summary(i)}")
     return "\n".join(lines)
 
@@ -126,7 +126,8 @@ def _blocks(values: np.ndarray) -> str:
 
 def render(explanation: Explanation, picture: str) -> str:
     """The page: sentence, picture, and the rest folded. Args: picture: an SVG document."""
-    i, (first, *others) = explanation.arrivals[0][1], explanation.learners
+    i, first = explanation.arrivals[0][1], explanation.learners[0]
+    sentences = " ".join(f"{one.label}: {explanation.sentence(one)}" for one in explanation.learners)
     title = f"{explanation.env}: where the credit of one episode goes"
     watched = [one for one in explanation.learners if one.watched is not None]
     training = ""
@@ -140,10 +141,10 @@ def render(explanation: Explanation, picture: str) -> str:
         title,
         f"<h1>{_pages.escape(title)}</h1>",
         _pages.paragraph(explanation.sentence(first), "answer"),
-        _pages.picture(picture, explanation.sentence(first), _HOW),
-        _pages.listed([f"{one.label}: {explanation.sentence(one)}" for one in others]),
+        _pages.picture(picture, sentences, _HOW),
         _pages.folded(
-            "Every step that cuts credit", _pages.listed([f"{one.label}: {one.summary(i)}" for one in (first, *others)])
+            "Every step that cuts credit",
+            _pages.listed([f"{one.label}: {one.summary(i)}" for one in explanation.learners]),
         ),
         _pages.folded("λ over training", training),
         _pages.folded("The numbers, step by step", _numbers(explanation)),
