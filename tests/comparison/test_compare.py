@@ -47,22 +47,9 @@ def quiet(settings: Settings, out=None, **more) -> Comparison:
     return ctd.compare(settings.env, out=out, say=lambda text: None, **given, **more)
 
 
-def shared(settings: Settings) -> dict:
-    """What all runs of a comparison share."""
-    return {
-        "problem": settings.problem(),
-        "marks": tuple(settings.marks.tolist()),
-        "discount": settings.discount,
-        "epsilon": settings.exploring,
-        "bonus": settings.bonus,
-        "initial_value": settings.initial_value,
-        "step_size_schedule": settings.step_size_schedule,
-    }
-
-
 def played(settings: Settings, arm: Candidate, step_size: float, seeds: int) -> tuple[np.ndarray, np.ndarray]:
     """Mean return and mean λ per stretch of some runs."""
-    runs = [play(step_size, seed, **shared(settings), **arm.settings()) for seed in range(seeds)]
+    runs = [play(step_size, seed, **settings.shared, **arm.settings()) for seed in range(seeds)]
     return np.array([run["mean_return"] for run in runs]), np.array([run["mean_lambda"] for run in runs])
 
 

@@ -251,7 +251,7 @@ class _Comparing:
         return found
 
     def _sweep(self, arms: Sequence[Candidate], seeds: range, engine: str) -> Any:
-        settings, ladder = self.settings, self.settings.ladder[0]
+        ladder = self.settings.ladder[0]
         try:
             return sweep(
                 play,
@@ -261,13 +261,7 @@ class _Comparing:
                 out=self.folder,
                 engine=engine,
                 quiet=not sys.stderr.isatty(),
-                problem=settings.problem(),
-                marks=tuple(settings.marks.tolist()),
-                discount=settings.discount,
-                epsilon=settings.exploring,
-                bonus=settings.bonus,
-                initial_value=settings.initial_value,
-                step_size_schedule=settings.step_size_schedule,
+                **self.settings.shared,
             )
         except ValueError as problem:
             if not str(problem).startswith("out must be a folder whose runs"):

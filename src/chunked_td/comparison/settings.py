@@ -101,6 +101,13 @@ class Settings:
                 high.append(min(high[-1] * above, LARGEST))
         return (*low[:-1], *grid, *high[1:]), tuple(range(len(low) - 1, len(low) - 1 + len(grid)))
 
+    @property
+    def shared(self) -> dict[str, Any]:
+        """Arguments of `running.play` that all runs share."""
+        names = ("discount", "bonus", "initial_value", "step_size_schedule")
+        own = {"problem": self.problem(), "marks": tuple(self.marks.tolist()), "epsilon": self.exploring}
+        return own | {name: getattr(self, name) for name in names}
+
     def problem(self) -> str:
         """The environment and its states as JSON; a digest represents the code of a user's file."""
         found = {name: getattr(self, name) for name in _PROBLEM}
