@@ -1,4 +1,4 @@
-"""Shared by the commands: style of their help, checks of counts and folders, settings from text, plain figures."""
+"""Shared by the commands: style of their help, checks of counts and folders, settings from text."""
 
 from __future__ import annotations
 
@@ -116,13 +116,3 @@ def folder_name(*parts: Any) -> str:
     """Parts joined into a name that is safe for a folder."""
     text = "-".join(str(part) for part in parts)
     return "".join(c if c.isalnum() or c in "-._" else "_" for c in text)
-
-
-def new_axes(height: float = 4.0) -> tuple[Any, Any]:
-    """A matplotlib figure with one pair of axes."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, height), layout="constrained")
-    axes = figure.subplots()
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes

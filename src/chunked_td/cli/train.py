@@ -14,7 +14,7 @@ import tyro
 
 from chunked_td import LEARNERS
 from chunked_td.bootstraps import EXPECTED_SARSA, Q_LEARNING, SARSA, STATE
-from chunked_td.cli._shared import check_counts, check_folder, command, flag, folder_name, new_axes
+from chunked_td.cli._shared import check_counts, check_folder, command, flag, folder_name
 from chunked_td.cli.problem import ENV, LEARNER, ProblemOptions
 
 if TYPE_CHECKING:
@@ -294,6 +294,7 @@ def write_curve(out: Path, history: History, title: str, *, csv: bool = False) -
     import numpy as np
     import polars as pl
 
+    from chunked_td._figures import BLUE, PAGE, as_png, house_style, new_figure
     from chunked_td._files import write_atomically, write_table
 
     frame = pl.DataFrame(
@@ -303,15 +304,17 @@ def write_curve(out: Path, history: History, title: str, *, csv: bool = False) -
     csv = csv or (out / "curve.csv").exists()
     if csv:
         write_atomically(out / "curve.csv", frame.write_csv().encode())
-    figure, axes = new_axes()
-    axes.plot(frame["episode"], history.returns, ".", ms=1.5, color="0.75", rasterized=True, label="episodes")
     window = max(1, min(100, history.returns.size // 10))
-    ends = slice(window - 1, None)  # before, there are fewer episodes than the mean is of
-    mean = history.smoothed(window)[ends]
-    axes.plot(frame["episode"][ends], mean, color="#0072B2", label=f"mean of the last {window}")
-    axes.set(xlabel="episode", ylabel="return", title=title)
-    axes.legend(frameon=False)
-    figure.savefig(out / "curve.png", dpi=150)
+    ends = slice(window - 1, None)  # the first mean of a whole window, and all after it
+    with house_style():
+        figure = new_figure(PAGE, 4.0)
+        axes = figure.subplots()
+        axes.plot(frame["episode"], history.returns, ".", ms=1.5, color="0.75", label="episodes")
+        mean = history.smoothed(window)[ends]
+        axes.plot(frame["episode"][ends], mean, color=BLUE, label=f"mean of the last {window}")
+        axes.set(xlabel="episode", ylabel="return", title=title)
+        axes.legend()
+    write_atomically(out / "curve.png", as_png(figure))
     return [out / name for name in ("curve.png", "curve.parquet", *(("curve.csv",) if csv else ()))]
 
 
