@@ -182,7 +182,7 @@ def test_a_circle_that_nobody_leaves_has_a_value_up_to_some_horizon():
     table = TransitionTable.from_outcomes(circle, starts=0, horizon=1_000)
     np.testing.assert_allclose(fixed_point(table, 0.5, discount=0.9).values, 10.0)
     table = TransitionTable.from_outcomes(circle, starts=0, horizon=1_000_000)
-    with pytest.raises(ValueError, match=r"horizon must be at most .* for ever, got 1,000,000"):
+    with pytest.raises(ValueError, match=r"horizon must be at most .* never end, got 1,000,000"):
         fixed_point(table, 0.5, discount=0.9)
 
 
