@@ -288,6 +288,13 @@ def test_the_default_arms():
     assert not [rule for rule in features if "error" in rule or rule == DYNA]
 
 
+def test_a_fixed_lambda_keeps_all_its_digits():
+    arms = make_arms(Settings("x", lambdas=(0.9999999, 0.5, 1.0), sources=()), features=False)
+    assert [arm.rule for arm in arms] == ["0.9999999", "0.5", "1"]
+    assert [arm.value for arm in arms] == [0.9999999, 0.5, 1.0]
+    assert "lambda_=0.9999999" in agent_line(outcome(arms[0]), LAKE)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -82,13 +82,6 @@ class FixedPoint:
         return float(np.nanmax(np.abs(self.bias)))
 
     @property
-    def mean_bias(self) -> float:
-        """Root mean square error over the visits of an episode, of the values summed over reward components."""
-        seen = self.visits > 0
-        errors = self.bias[seen].sum(axis=1)
-        return float(np.sqrt(np.average(errors**2, weights=self.visits[seen])))
-
-    @property
     def mean_variance(self) -> float:
         """Variance of the λ-return, averaged over the visits of an episode, summed over reward components."""
         seen = self.visits > 0
