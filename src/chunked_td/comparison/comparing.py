@@ -181,34 +181,18 @@ class _Comparing:
 
     def _compile(self) -> None:
         """Compile the arms that differ in more than numbers, in several processes: Numba compiles one at a time."""
-        compiled = [arm for arm in self.places if self.problem.compiles(arm)]
+        compiled = self._by_engine().get("threads", []) if COMPILES else []
         fixed = [arm for arm in compiled if arm.kind in (FIXED, RANDOM)][:1]
         arms = fixed + [arm for arm in compiled if arm.kind not in (FIXED, RANDOM)]
-        if not COMPILES or self.engine == "ray" or self.settings.step_size_schedule is not None:
-            return
         processes = min(os.cpu_count() or 1, COMPILING, len(arms))
         with ExitStack() as stack:
-            for k in reversed(range(processes)):  # each begins elsewhere in the list, and loads what others have kept
+            for k in reversed(range(processes)):  # each begins elsewhere in the list, and loads programs of the others
                 first = k * len(arms) // processes
                 each = [arm.settings() for arm in arms[first:] + arms[:first]]
                 if k:
-                    stack.enter_context(elsewhere(compile_arms, each, self._common, wait=False))
+                    stack.enter_context(elsewhere(compile_arms, each, self.settings.shared, wait=False))
                 else:
-                    compile_arms(each, self._common)
-
-    @property
-    def _common(self) -> dict[str, Any]:
-        """Settings of `play` that all runs share."""
-        settings = self.settings
-        return {
-            "problem": settings.problem(),
-            "marks": tuple(settings.marks.tolist()),
-            "discount": settings.discount,
-            "epsilon": settings.exploring,
-            "bonus": settings.bonus,
-            "initial_value": settings.initial_value,
-            "step_size_schedule": settings.step_size_schedule,
-        }
+                    compile_arms(each, self.settings.shared)
 
     def _advance(self, target: int) -> bool:
         """Add seeds up to a number; False if the time did not suffice."""

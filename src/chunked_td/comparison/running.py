@@ -140,7 +140,7 @@ def play(
 
 
 def compile_arms(each: Sequence[Mapping[str, Any]], common: Mapping[str, Any]) -> None:
-    """Compile what arms will run, into the cache on disk, with a run of one episode each."""
+    """Compile the programs of arms into the cache on disk, with a run of one episode each."""
     for settings in each:
         play(0.5, 0, **{**common, **settings, "marks": (1,)})
 
