@@ -66,9 +66,10 @@ def as_svg(figure: Figure) -> str:
     """A figure as an SVG document."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    buffer = io.StringIO()
+    buffer, dpi = io.StringIO(), figure.dpi
     with house_style():
         FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": "chunked-td"})
+    figure.set_dpi(dpi)  # SVG sets its own, 72, which would make a PNG of the same figure coarse
     return buffer.getvalue()
 
 

@@ -600,8 +600,9 @@ def test_the_page_is_small_answers_first_and_needs_no_script_and_no_network(lake
     places = [page.index(text) for text in ('class="answer"', "<svg", "<table", "<pre>", "<details>")]
     assert places == sorted(places)
     assert found.headline.split(" (")[0] in page
-    for name in ("compare.svg", "compare.png"):
-        assert (folder / name).stat().st_size > 1_000
+    assert (folder / "compare.svg").stat().st_size > 1_000
+    width = int.from_bytes((folder / "compare.png").read_bytes()[16:20], "big")
+    assert width > 1_200  # 6.75 inches at 200 dpi
     ids = re.findall(r"\bid=\"([^\"]+)\"", page)
     assert len(ids) == len(set(ids))  # two pictures on one page do not mix
     assert set(re.findall(r"(?:href=\"#|url\(#)([^\")]+)", page)) <= set(ids)
