@@ -217,7 +217,7 @@ def decide(arms: list[Outcome], random: Outcome, settings: Settings, first: int)
     used = found.recommended
     if used is None or used.arm.kind == PLANS:
         return Decision(False, False, False, False, np.nan, lost)
-    row = next((row for row in found.rows if best in row.outcome.arms), None)
+    row = next((row for row in found.rows if best in row.arms), None)
     gap = known[best] - known[used.arm]
     wrong = row is not None and row is not used and gap > found.lead(row, used).high
     fixed = max(known[arm] for arm in known if arm.kind == FIXED)

@@ -64,7 +64,7 @@ def test_an_interrupted_training_ends_with_its_episode_and_can_be_resumed(tmp_pa
 
     done = train("--episodes", "9", "--csv")
     assert done.returncode == 130, done.stderr
-    assert "interrupted after 3 of 9 episodes; --resume goes on" in done.stdout
+    assert "interrupted after 3 of 9 episodes; --resume continues from here" in done.stdout
     assert load(tmp_path / "saved/agent.ctd").episode == 3
     assert train("--resume", "--episodes", "1").returncode == 0
     written = pl.read_csv(tmp_path / "saved/curve.csv"), pl.read_parquet(tmp_path / "saved/curve.parquet")
@@ -111,7 +111,7 @@ def test_a_saved_agent_is_explained_beside_copies_of_itself(tmp_path, capsys):
     assert "SarsaLambda, λ = 0.3: " in said
     assert "SarsaLambda, λ = 0.9: " in said
     assert run(*why, "--step-size", "0.9") == 2
-    assert "--step-size says what to train; --agent brings its own" in capsys.readouterr().err
+    assert "--step-size is a setting of training, and --agent is trained" in capsys.readouterr().err
     assert run("explain", "FrozenLake-v1", "--agent", "nowhere.ctd") == 2
     assert "--agent: there is no file nowhere.ctd" in capsys.readouterr().err
 
@@ -141,6 +141,7 @@ def test_a_saved_agent_is_explained_beside_copies_of_itself(tmp_path, capsys):
         (["train", "FrozenLake-v1", "--episodes", "0"], "--episodes must be a whole number from 1"),
         (["compare", "FrozenLake-v1", "--seeds", "0"], "--seeds must be a whole number from 1"),
         (["compare", "FrozenLake-v1", "--max-steps", "0"], "--max-steps must be a whole number from 1"),
+        *(([name, "FrozenLake-v1", "--out", __file__], "--out must be a folder, got") for name in COMMANDS),
     ],
 )
 def test_wrong_input_is_a_sentence_and_an_exit_code(arguments, message, tmp_path, monkeypatch, capsys):
@@ -181,6 +182,18 @@ def test_a_closed_or_ascii_output_and_a_loop_of_links_are_no_traceback(tmp_path)
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr + done.stdout
         assert code == 0 or "loop of symbolic links" in done.stderr
+
+
+def test_a_comparison_whose_reader_has_enough_is_written_all_the_same(tmp_path):
+    """As with `compare … | head -1`: the pipe is closed before the answer is printed."""
+    words = f"compare FrozenLake-v1 --episodes 5 --seeds 1 --lambdas 0 0.9 --sources --out {tmp_path}".split()
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-m", "chunked_td", *words], stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert done.returncode == 1
+    assert b"Traceback" not in done.stderr
+    assert (tmp_path / "compare.html").exists()
 
 
 def test_the_package_is_a_command():

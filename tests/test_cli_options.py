@@ -112,7 +112,7 @@ def test_compare_plays_wrappers_and_indexers_in_gymnasium(tmp_path, capsys, monk
     ("options", "message"),
     [
         (["--bonus", "-1"], "must be"),
-        (["--epsilon", "0.1", "--epsilon-schedule", "0=1"], "--epsilon and --epsilon-schedule both say"),
+        (["--epsilon", "0.1", "--epsilon-schedule", "0=1"], "--epsilon and --epsilon-schedule both set it"),
         (["--epsilon-schedule", "0:1"], "--epsilon-schedule must be episode=value each"),
         (["--indexer", "nowhere:x"], "--indexer must be hash or module:function, got 'nowhere:x'"),
         (["--indexer", "hash", "--bins", "3"], "--bins and --indexer both say"),

@@ -307,6 +307,23 @@ def test_vector_environments_are_learned_from_and_otherwise_refused_with_the_rea
     env.close()
 
 
+def test_a_vector_environment_with_lineage_traces_names_the_way_out():
+    env = gym.make_vec("FrozenLake-v1", num_envs=4, vectorization_mode="sync")
+    with pytest.raises(ValueError, match=r"vector environment of 4 copies: view 'lineage'.*gymnasium\.make, or"):
+        ctd.LineageExpectedSarsa(env).learn(env, 3)
+    env.close()
+
+
+def test_gae_without_truncations_and_with_the_values_of_cleanrl():
+    """CleanRL keeps one value more than rewards; None is an episode that is never truncated."""
+    rng = np.random.default_rng(0)
+    rewards, values, never = rng.normal(size=(3, 2)), rng.normal(size=(4, 2)), np.zeros((3, 2), bool)
+    with pytest.raises(ValueError, match=r"values: got shape \(4, 2\).*pass values=values\[:-1\].*values\[1:\]"):
+        ctd.gae(rewards, values, values[1:], never, never, 0.9, 0.8)
+    found = [ctd.gae(rewards, values[:-1], values[1:], never, truncated, 0.9, 0.8) for truncated in (None, never)]
+    assert np.array_equal(*found)
+
+
 class Old(gym.Env):
     observation_space, action_space = spaces.Discrete(2), spaces.Discrete(2)
     first = True

@@ -1,4 +1,4 @@
-"""The look of figures, and their bytes as SVG and PNG; the same figure gives the same bytes.
+"""House style of figures, and their bytes as SVG and PNG: the same figure gives the same bytes.
 
 Colours are the Okabe–Ito palette. Type is 7 points or more at a width of 6.75 inches, a page of text.
 """
@@ -46,7 +46,7 @@ _STYLE = {
 
 @contextlib.contextmanager
 def house_style() -> Iterator[None]:
-    """Our matplotlib settings, for the time of a `with` block."""
+    """Matplotlib settings for a `with` block."""
     require("a picture", "matplotlib")
     import matplotlib as mpl
 
@@ -56,7 +56,7 @@ def house_style() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches, that no window holds; make it and draw on it inside `house_style`."""
+    """An empty figure without a window, in inches; make it and draw on it inside `house_style`."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
@@ -66,9 +66,10 @@ def as_svg(figure: Figure) -> str:
     """A figure as an SVG document."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    buffer = io.StringIO()
+    buffer, dpi = io.StringIO(), figure.dpi
     with house_style():
         FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": "chunked-td"})
+    figure.set_dpi(dpi)  # SVG sets its own, 72, which would make a PNG of the same figure coarse
     return buffer.getvalue()
 
 

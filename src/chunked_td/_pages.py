@@ -1,6 +1,6 @@
 """Pages in one HTML file: text, tables, SVG pictures and folded parts; no script, nothing loaded from elsewhere.
 
-Every function returns HTML. Text that comes from outside goes through `escape`.
+Every function returns HTML and escapes the text that it is given.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def code(text: str) -> str:
 
 
 def listed(texts: Sequence[str]) -> str:
-    """A bulleted list; nothing for no texts."""
+    """A bulleted list; "" for no texts."""
     return f"<ul>{''.join(f'<li>{escape(text)}</li>' for text in texts)}</ul>" if texts else ""
 
 
 def folded(summary: str, *parts: str) -> str:
-    """Parts that open at a click; nothing for empty parts."""
+    """Parts that open at a click; "" for empty parts."""
     body = "\n".join(part for part in parts if part)
     return f"<details><summary>{escape(summary)}</summary>\n{body}\n</details>" if body else ""
 

@@ -2,7 +2,7 @@
 
     scores: float64[arms, step sizes, seeds]
 
-NaN marks a run that is not there (an arm without that step size, a batch not finished). Functions of one group of
+NaN marks a missing run (an arm without that step size, an unfinished batch). Functions of one group of
 runs take float64[..., seeds], work along the last axis and leave NaNs out. Resampling always uses the same random
 numbers, so that the same runs give the same numbers.
 """
@@ -23,7 +23,7 @@ SEPARATION = 4.0
 
 
 class Estimate(NamedTuple):
-    """A number and the ends of its 95 % interval, which are NaN where there is none; or arrays of them."""
+    """A number and the ends of its 95 % interval, NaN without one; or arrays of them."""
 
     value: Any
     low: Any
@@ -44,16 +44,19 @@ class Estimate(NamedTuple):
         return (self.high - self.low) / 2
 
     def text(self, spec: str = ".2f") -> str:
-        """As "0.93 [0.88, 0.97]". Args: spec: how numbers are written."""
+        """Return "0.93 [0.88, 0.97]". Args: spec: format of the numbers."""
         return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]".replace("-", "−")
 
-    def span(self) -> str:
-        """As "0.93 (0.88 to 0.97)", with two digits of the interval's width; the number alone where there is none."""
+    def span(self, sign: str = "") -> str:
+        """Return "0.93 (0.88 to 0.97)", with two digits of the interval's width; the number alone without an interval.
+
+        Args: sign: "+" for "+0.93 (+0.88 to +0.97)".
+        """
         if np.isnan(self.low):
-            return f"{self.value:.4g}".replace("-", "−")
-        spec, ends = ".4g", list(self)
+            return f"{self.value:{sign}.4g}".replace("-", "−")
+        spec, ends = f"{sign}.4g", list(self)
         if 1e-9 < self.high - self.low < 1e9:  # beyond, all places would be a line of zeros
-            spec, ends = f".{self.places}f", [round(end, self.places) + 0.0 for end in self]  # no "−0.00"
+            spec, ends = f"{sign}.{self.places}f", [round(end, self.places) + 0.0 for end in self]  # no "−0.00"
         return "{:{f}} ({:{f}} to {:{f}})".format(*ends, f=spec).replace("-", "−")
 
     @property
@@ -113,11 +116,11 @@ def estimate_from(value: float, draws: np.ndarray) -> Estimate:
 
 
 def detectable_mean(values: np.ndarray, *, tests: int = 1, level: float = 0.05, power: float = 0.8) -> float:
-    """The smallest mean that a two-sided t-test would tell from 0 with this power, given the spread of `values`.
+    """The smallest mean that a two-sided t-test would distinguish from 0 with this power, given the spread of `values`.
 
     Args:
       values: float64[runs]: differences over common seeds, or distances from a limit; NaNs are left out.
-      tests: of how many tests this is one (Holm's first step).
+      tests: number of tests in the family (Holm's first step).
     """
     from scipy.stats import t
 
@@ -131,12 +134,12 @@ def detectable_mean(values: np.ndarray, *, tests: int = 1, level: float = 0.05, 
 
 
 def bootstrap_weights(runs: int, draws: int = RESAMPLES, size: int | None = None) -> np.ndarray:
-    """How often each run is in each bootstrap sample: int64[draws, runs], the same for the same arguments.
+    """Number of times that each run is in each bootstrap sample: int64[draws, runs], the same for the same arguments.
 
     Args:
-      runs: how many runs there are.
-      draws: how many samples.
-      size: runs per sample, drawn with replacement; None is as many as there are.
+      runs: number of runs.
+      draws: number of samples.
+      size: runs per sample, drawn with replacement; `runs` by default.
     """
     return np.random.default_rng(0).multinomial(size or runs, np.full(runs, 1 / runs), size=draws)
 
@@ -148,7 +151,7 @@ def mean_and_interval(values: np.ndarray, level: float = 0.95, resamples: int = 
       values: float64[runs, ...]. Runs are resampled whole, so the columns of a curve stay together. Columns may lack
         different runs (NaN).
     Returns:
-      arrays float64[...]; NaN where there are no runs. One run gives an interval of no width.
+      arrays float64[...]; NaN without runs. One run gives an interval of zero width.
     """
     values = np.asarray(values, dtype=np.float64)
     flat = values.reshape(len(values), -1)
@@ -217,7 +220,7 @@ def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
 
 
 def reach(shares: Mapping[int, float], least: float) -> int:
-    """The greatest length up to which the share of solved runs is enough at every length tried; 0 if there is none."""
+    """The greatest length up to which the share of solved runs is at least `least` at every length; 0 if none is."""
     longest = 0
     for length in sorted(shares):
         if shares[length] < least:
@@ -229,7 +232,7 @@ def reach(shares: Mapping[int, float], least: float) -> int:
 def cross_fitted(
     runs: Mapping[str, np.ndarray], fixed: Sequence[str]
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """What is chosen is chosen on other seeds than those scored: the two halves of the seeds take turns.
+    """Scores whose choices were made on other seeds: two-fold cross-validation over the halves of the seeds.
 
     Args:
       runs: {method: float64[step sizes, seeds]}. fixed: the methods that are fixed λs.
@@ -251,7 +254,7 @@ def cross_fitted(
 
 
 def normalised(runs: Mapping[str, np.ndarray], fixed: Sequence[str]) -> dict[str, np.ndarray] | None:
-    """`cross_fitted` scores by seed, where 0 is the worst and 1 the best fixed λ; None where these hardly differ."""
+    """`cross_fitted` scores by seed, the worst fixed λ at 0 and the best at 1; None if they do not clearly differ."""
     scored, best, worst = cross_fitted(runs, fixed)
     gap = best - worst
     if not gap.mean() > SEPARATION * gap.std(ddof=1) / np.sqrt(gap.size):
@@ -273,7 +276,7 @@ def nested_estimate(groups: Sequence[Sequence[np.ndarray]], draws: int = 2_000) 
 
 @lru_cache(maxsize=2)
 def _nested_weights(sizes: tuple[tuple[int, ...], ...], draws: int) -> np.ndarray:
-    """What each run weighs in each bootstrap sample of groups, then members, then runs: float64[draws, runs].
+    """Weights of the runs in each bootstrap sample of groups, then members, then runs: float64[draws, runs].
 
     Args:
       sizes: runs of every member of every group.

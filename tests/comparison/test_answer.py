@@ -21,13 +21,11 @@ from chunked_td.comparison.answer import (
 )
 from chunked_td.comparison.arms import ERRORS, FIXED, LEARNED, PLANS, RANDOM, Candidate
 from chunked_td.comparison.facts import Facts
-from chunked_td.comparison.page import cells, render
+from chunked_td.comparison.page import cells, render, text
 from chunked_td.comparison.picture import TOP, apart, ranked, ranking_figure
 from chunked_td.comparison.ranking import LEAST
 from chunked_td.comparison.results import Comparison, Outcome, merged
-from chunked_td.comparison.screen import text
 from chunked_td.comparison.settings import Settings
-from chunked_td.comparison.wording import signed
 from chunked_td.statistics import Estimate
 
 FACTS = Facts(length=20.0, paid=0.05, last=1.0, chance=0.3, back=0.0, legal=1.5, n_actions=2, hidden="")
@@ -258,6 +256,19 @@ def test_the_same_total_is_not_the_same_runs():
     assert len(merged([one, replace(other, mean_return=scores)])) == 1
 
 
+def test_runs_that_diverged_in_both_may_do_so_in_different_numbers():
+    """Rounding grows without bound there: on a cliff λ = 0.9 with and without expected TD errors were two rows."""
+    scores = np.arange(24.0).reshape(2, 6, 2)
+    lost = np.array([[False] * 6, [True] * 6])
+    one, other = (Outcome(arm, np.array([0.2, 0.8]), np.array([1, 2]), scores.copy(), scores, lost)
+                  for arm in arms("0.9", "0.9+expected-error"))  # fmt: skip
+    other.mean_return[1] *= 1.5
+    assert len(merged([one, other])) == 1
+    assert len(merged([one, replace(other, lost=~lost)])) == 2
+    other.mean_return[0, 3] += 1.0
+    assert len(merged([one, other])) == 2
+
+
 def test_a_reason_does_not_repeat_the_headline():
     """The headline has the lead over the best fixed λ; without a cause there is nothing to add."""
     rng = np.random.default_rng(0)
@@ -378,10 +389,10 @@ def test_signs_are_those_that_a_reader_expects():
 def test_a_difference_that_is_shown_does_not_end_at_a_rounded_zero():
     """Else a reader sees "worse" beside an interval that seems to touch 0."""
     worse = Estimate(-0.058, -0.112, -0.004)
-    assert signed(worse) == "−0.058 (−0.112 to −0.004)"
+    assert worse.span("+") == "−0.058 (−0.112 to −0.004)"
     assert (-worse).span() == "0.058 (0.004 to 0.112)"
-    assert signed(Estimate(0.3, 0.2, 0.4)) == "+0.30 (+0.20 to +0.40)"
-    assert signed(Estimate(-0.004, -0.05, 0.06)) == "−0.004 (−0.050 to +0.060)"
+    assert Estimate(0.3, 0.2, 0.4).span("+") == "+0.30 (+0.20 to +0.40)"
+    assert Estimate(-0.004, -0.05, 0.06).span("+") == "−0.004 (−0.050 to +0.060)"
     assert Estimate(0.0, -0.05, 0.06).span() == "0.00 (−0.05 to 0.06)"
 
 

@@ -230,7 +230,7 @@ def test_an_episode_without_end_is_refused():
     assert loop.evaluate().value((0,)) == pytest.approx(1.0)
     assert loop.evaluate(discount=0.5).value((1,)) == pytest.approx(0.5 / (1 - 0.125))
     model = ExactModel(TransitionTable.from_outcomes([[[(1.0, 0, 1.0, False)]]], starts=0, horizon=5))
-    with pytest.raises(ValueError, match=r"discount must be below 1 where an episode may go on for ever"):
+    with pytest.raises(ValueError, match=r"discount must be below 1 if an episode may never end"):
         model.evaluate()
     with pytest.raises(ValueError, match=r"no state returns"):
         model.visits()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
-from chunked_td.analysis.credit import watch_training
+from chunked_td.analysis.training import watch_training
 from chunked_td.learners.loop import train
 
 
@@ -145,7 +145,7 @@ def test_what_cannot_be_shown_says_why():
     for against in ("ExpectedLambda", ["ExpectedLambda"]):
         with pytest.raises(ValueError, match=r"against must be a learner.*got 'ExpectedLambda'; a name is not enough"):
             agent.explain(env, against=against)
-    with pytest.raises(ValueError, match=r"explain goes with learners that have a step size.*CorrectedTD"):
+    with pytest.raises(ValueError, match=r"explain requires a learner with a step size.*CorrectedTD"):
         trained(ctd.CorrectedTD, env, 2).explain(env)
     with pytest.raises(ValueError, match="it has 6 actions"):
         agent.explain(gym.make("Taxi-v4"))

@@ -79,7 +79,7 @@ def test_sources_that_follow_an_episode_take_one_copy():
     one.learn(vector(1), 20)
     single.learn(env, 20)
     assert np.array_equal(single.tables.values, one.tables.values)
-    with pytest.raises(ValueError, match=r"vector environment of 2 copies, but \w+Lambda keeps the episode"):
+    with pytest.raises(ValueError, match=r"vector environment of 2 copies: \w+Lambda keeps the current"):
         one.learn(vector(2), 1)
 
 
@@ -249,7 +249,7 @@ def test_a_saved_learner_goes_on_with_the_random_numbers_of_every_copy(tmp_path)
 def test_views_that_need_still_values_take_one_copy(view):
     agent = ctd.ChunkedSarsa(vector(1), view=view, **SETTINGS)
     agent.learn(vector(1), 2)
-    with pytest.raises(ValueError, match=rf"2 copies, but view '{view}'.*one episode only"):
+    with pytest.raises(ValueError, match=rf"single environment.*2 copies: view '{view}' follows one episode only"):
         agent.learn(vector(2), 1)
 
 

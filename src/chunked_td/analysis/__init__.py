@@ -1,4 +1,4 @@
-"""What can be computed rather than estimated: exact values (`exact`), and where λ methods settle (`fixed_points`)."""
+"""Analysis: exact values (`exact`), fixed points of λ methods (`fixed_points`), credit in one episode (`credit`)."""
 
 from chunked_td._loading import lazy_names
 

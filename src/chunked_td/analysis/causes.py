@@ -1,15 +1,15 @@
-"""Why a step cuts credit: facts of the run that its λ source reads, as short texts.
+"""Causes of a cut of credit: facts of the run that the λ source reads, as short texts.
 
 | cause | fact |
 |---|---|
-| exploration | the action in λ had a small probability; or, where λ is an expectation, the policy is random |
+| exploration | the action in λ had a small probability; or, if λ is an expectation, the policy is random |
 | chance | several outcomes of the action were counted (for the value kernel: of different value) |
-| cells | the same, where states are cells of observations: chance, or the cell is too coarse to tell |
+| cells | the same, if states are cells of observations: stochastic, or the cell is too coarse |
 | first visit | the action was new here, and the prior or the formula does not take it for certain |
-| junction | several ways lead into the state |
+| junction | the state has several predecessors |
 
-A source is asked only about what it reads (`LambdaSource.needs_with`). Outcomes and predecessors come from counts:
-of other models nothing is said.
+Only what the source reads can be a cause (`LambdaSource.needs_with`). Outcomes and predecessors come from counts; other
+models give no causes.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from chunked_td.learners.learner import Learner
 from chunked_td.models.counts import NUMBER, ORIGIN, TARGET, BackwardCounts, ForwardCounts, PartCounts
 
 BREAK = 0.5
-"""A chunk breaks before a step whose λ is below this: its state is more likely kept than dropped (§3.1)."""
+"""A chunk breaks before a step with a λ below this (§3.1)."""
 
 CERTAIN = 0.95
-"""A step counts as certain from this share of the λ that it would have in a certain world, under the policy's ε."""
+"""A step counts as certain from this share of its λ in a deterministic environment, under the policy's ε."""
 
 AT = {
     "exploration": "exploratory actions",
@@ -44,11 +44,11 @@ AT = {
     "junction": "junctions",
     "coin": "coins of sampled chunks",
 }
-"""Causes, and where they cut credit, in words."""
+"""Places of the cuts, in words, by cause."""
 
 
 def certain_lambda(agent: Learner) -> float:
-    """The λ from which a step of this learner counts as certain: its policy's ε lowers what is possible."""
+    """The least λ of a certain step of this learner: its policy's ε lowers the greatest possible λ."""
     source, A = agent.lambda_source, agent.n_actions
     if agent.bootstrap == STATE or agent.exploration is not None or not getattr(source, "policy_noise", False):
         return CERTAIN
@@ -60,7 +60,7 @@ def certain_lambda(agent: Learner) -> float:
 
 
 class StepFacts:
-    """What has to be noted before a transition is learned from; `causes` says the rest after it."""
+    """Facts read before a transition is learned from; call `causes` after it."""
 
     def __init__(self, agent: Learner, left: list[int]):
         self.agent, self.state, self.action = agent, agent.state, agent.action
@@ -72,7 +72,7 @@ class StepFacts:
         self.new = self.forward and bool(model.counts.total[self.pair * self.parts] == 0)
 
     def causes(self, i: int, ended: bool) -> tuple[str, ...]:
-        """Every cause of a small λ of reward component i, most telling first; () where none is known."""
+        """Every cause of a small λ of reward component i, most telling first; () if none is known."""
         source = self.agent.lambda_source
         needs = source.needs_with(self.agent.bootstrap)
         found = self._exploration(source, needs, ended), self._chance(source, needs, i), self._junction(needs)

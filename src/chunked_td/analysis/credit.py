@@ -1,16 +1,16 @@
-"""Where credit goes: λ, chunks, traces and updates of one episode, and λ over training, as data.
+"""Credit in one episode, as data: λ, chunks, traces and updates of every step.
 
 A TD error δ_t at step t changes the value of an earlier step k by α δ_t e_{k,t}, with the trace
 
     e_{k,t} = Π_{j=k+1..t} γ λ_j        (1 for k = t)
 
-so credit reaches back as far as no λ_j in between is small. A small λ_j is where a chunk breaks. The update that step k
-receives in an episode is Σ_{t≥k} α δ_t e_{k,t}, and all of them together are the change of the table. Lineage traces
-are read off the learner: they belong to the latest visit of their row. With features, step k has its trace for itself,
-though observations that share features share what is learned; replacing is not shown.
+so credit reaches back until a λ_j is small: there a chunk breaks. The update of step k in an episode is
+Σ_{t≥k} α δ_t e_{k,t}; together these updates are the change of the table. Lineage traces are read from the learner:
+they belong to the latest visit of their row. With features, step k has its own trace, though observations that share
+features share what is learned; replacing is not shown.
 
-`explain` plays an episode with a copy of a learner, reads λ_t and δ_t off every update it makes, and divides the update
-among the steps. `watch_training` trains a learner and keeps λ by state. Pictures and pages: `explained`.
+`explain` plays an episode with a copy of a learner, reads λ_t and δ_t from every update, and divides the update among
+the steps. Pictures and pages: `explained`. λ over training: `training`.
 """
 
 from __future__ import annotations
@@ -23,44 +23,47 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chunked_td._checks import check_seed, check_whole
+from chunked_td._figures import as_png, as_svg
 from chunked_td._files import write_atomically
 from chunked_td._loading import require
-from chunked_td.analysis.causes import AT, BREAK, StepFacts, certain_lambda
+from chunked_td.analysis.causes import AT, BREAK, StepFacts
 from chunked_td.bootstraps import STATE
 from chunked_td.indexing.indexers import place_text
 from chunked_td.lambdas.base import LambdaSource, as_lambda_source
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.lineage import Lineage
-from chunked_td.learners.loop import History, check_fits, leave_training, reset, step, train
+from chunked_td.learners.loop import check_fits, leave_training, reset, step
 from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.sutton_singh import SuttonSingh
 from chunked_td.traces import Trace
 
+if TYPE_CHECKING:
+    from chunked_td.analysis.training import LambdaHistory
+
 REACH = 0.1
-"""Credit is said to reach a step whose trace is at least this."""
+"""Credit reaches a step if its trace is at least this."""
 
 
 @dataclass(frozen=True)
 class Credit:
-    """What one learner made of the episode; T steps, d reward components.
+    """Credit of one learner in the episode; T steps, d reward components.
 
     Attributes:
       label: the learner, in words.
-      states: int64[T], ids. rows: int64[T], the rows of the table that the steps belong to.
-      lambdas: float64[T, d], λ_t. factors: what multiplied the traces: λ_t, or with sampled chunks its coin, 0 or 1.
-      td_errors: float64[T, d], δ_t as it was used.
+      states: int64[T], ids. rows: int64[T], the table rows of the steps.
+      lambdas: float64[T, d], λ_t. factors: of the traces: λ_t, or with sampled chunks its coin, 0 or 1.
+      td_errors: float64[T, d], δ_t as used.
       step_size: α. discount: γ. replacing, cutoff: of the traces.
-      causes: for every step and reward component why it cuts credit (see `causes`); () where it does not, or where no
-        cause is known.
-      touched: int64[n], the rows that were visited. change: float64[n, d], by how much the table changed there.
-      watched: λ over training, where it was kept.
-      kept: for lineage traces, e as it was at every step t, float64[t + 1, d] each.
+      causes: per step and reward component, the causes of a cut (see `causes`); () without a cut or a known cause.
+      touched: int64[n], the visited rows. change: float64[n, d], the change of the table there.
+      watched: λ over training, if recorded.
+      kept: of lineage traces, e at every step t, float64[t + 1, d] each.
     """
 
     label: str
@@ -80,7 +83,7 @@ class Credit:
     kept: tuple[np.ndarray, ...] = ()
 
     def traces(self) -> Iterator[tuple[int, np.ndarray]]:
-        """(t, e) for every step t: e[k], float64[t + 1, d], is the trace that step k holds when δ_t arrives."""
+        """Yield (t, e) for every step t: e, float64[t + 1, d], are the traces of the steps 0..t when δ_t arrives."""
         if self.kept:
             yield from enumerate(self.kept)
             return
@@ -95,7 +98,7 @@ class Credit:
             yield t, e[: t + 1]
 
     def _drop(self, e: np.ndarray) -> None:
-        """Forget rows whose trace has fallen to the cutoff, as the learner does."""
+        """Set the traces of rows at or below the cutoff to 0, as the learner does."""
         for row in np.unique(self.rows[: len(e)]):
             visits = self.rows[: len(e)] == row
             if np.abs(e[visits].sum(axis=0)).max() <= self.cutoff:
@@ -107,7 +110,7 @@ class Credit:
 
     @cached_property
     def credits(self) -> np.ndarray:
-        """float64[T, d]: the update that each step receives in the episode, Σ_t α δ_t e_{k,t}."""
+        """float64[T, d]: the update of each step in the episode, Σ_t α δ_t e_{k,t}."""
         total = np.zeros(self.factors.shape)
         for t, e in self.traces():
             total[: t + 1] += self.step_size * self.td_errors[t] * e
@@ -115,22 +118,22 @@ class Credit:
 
     @property
     def chunks(self) -> np.ndarray:
-        """int64[T, d]: the number of the chunk that each step belongs to."""
+        """int64[T, d]: the number of each step's chunk."""
         return np.cumsum(self.breaks, axis=0)
 
     @property
     def breaks(self) -> np.ndarray:
-        """bool[T, d]: the steps that cut credit; not the first, before which nothing comes."""
+        """bool[T, d]: the steps that cut credit; never the first."""
         found = self.factors < BREAK
         found[:1] = False
         return found
 
     def cause(self, t: int, i: int) -> str:
-        """Why step t cuts the credit of reward component i; "" where it does not."""
+        """Cause of a cut of reward component i's credit at step t; "" without a cut."""
         return ("; ".join(self.causes[t][i]) or "none known") if self.breaks[t, i] else ""
 
     def summary(self, i: int) -> str:
-        """Where the credit of reward component i stops in this episode, in a sentence."""
+        """The cuts of reward component i's credit in this episode, in a sentence."""
         cut = np.flatnonzero(self.breaks[:, i])
         kinds = Counter(
             " and ".join(AT[text.partition(":")[0]] for text in self.causes[t][i]) or "no known cause" for t in cut
@@ -145,12 +148,12 @@ class Credit:
 
 @dataclass(frozen=True)
 class Explanation:
-    """One episode, and what one or more learners made of it.
+    """One episode, and the credit of one or more learners in it.
 
     Attributes:
       env: the environment's name.
-      places: the observations as short text, T of them. actions: int64[T]. rewards: float64[T, d], as learned from.
-      ended: "terminated", "truncated", or "cut off" where the limit of `explain` was reached.
+      places: T observations as short text. actions: int64[T]. rewards: float64[T, d], as learned from.
+      ended: "terminated", "truncated", or "cut off" at the limit of `explain`.
       learners: one `Credit` per learner; the first one played.
     """
 
@@ -163,7 +166,7 @@ class Explanation:
 
     @property
     def arrivals(self) -> list[tuple[int, int]]:
-        """(t, i) of every reward that is not zero, largest first; of the largest TD error where all are zero."""
+        """(t, i) of every reward that is not zero, largest first; of the largest TD error if all are zero."""
         found = [(int(t), int(i)) for t, i in zip(*np.nonzero(self.rewards), strict=True)]
         if not found:
             errors = np.abs(self.learners[0].td_errors)
@@ -171,7 +174,7 @@ class Explanation:
         return sorted(found, key=lambda at: (-abs(self.rewards[at]), -at[0]))
 
     def with_training(self, *watched: LambdaHistory | None) -> Explanation:
-        """The same with λ over training beside it, one history per learner (None where there is none)."""
+        """Add λ over training: one history per learner, or None."""
         if len(watched) != len(self.learners):
             raise ValueError(f"watched must be one history per learner, {len(self.learners)}, got {len(watched)}")
         pairs = zip(self.learners, watched, strict=True)
@@ -199,7 +202,7 @@ class Explanation:
         return _polars().concat(parts)
 
     def trace_table(self) -> Any:
-        """What each earlier step holds when a reward arrives: one row per learner, reward and step, without zeros."""
+        """Traces when each reward arrives: one row per learner, reward and step, without zeros."""
         rows = []
         for one in self.learners:
             for t, i in sorted(self.arrivals):
@@ -211,7 +214,7 @@ class Explanation:
         return _polars().DataFrame(rows, schema=names, orient="row")
 
     def reach(self, one: Credit) -> tuple[int, np.ndarray]:
-        """The first step that gets `REACH` of the largest reward, as all after it do, and what every step gets."""
+        """The first step from which all get `REACH` of the largest reward, and the share of every step."""
         t, i = self.arrivals[0]
         e, far = one.trace_at(t)[:, i], t
         while far > 0 and e[far - 1] >= REACH:
@@ -219,7 +222,7 @@ class Explanation:
         return far, e
 
     def sentence(self, one: Credit) -> str:
-        """How far the largest reward reaches back, and what stops it."""
+        """The reach of the largest reward, and the cause of its end, in a sentence."""
         (t, i), (far, e) = self.arrivals[0], self.reach(one)
         reward = self.rewards[t, i]
         what = f"The reward {reward:+.3g}" if reward else f"The TD error {one.td_errors[t, i]:+.3g}"
@@ -240,44 +243,36 @@ class Explanation:
         return f"{faded}; no single step stops it."
 
     def sentences(self) -> list[str]:
-        """How far the largest reward reaches back and where credit stops, one text per learner."""
+        """The reach of the largest reward and the cuts of credit: one text per learner."""
         i = self.arrivals[0][1]
         return [f"{one.label}: {self.sentence(one)} {one.summary(i)}" for one in self.learners]
 
     def figure(self) -> Any:
         """The picture, a matplotlib Figure."""
-        require("explain's picture", "matplotlib")
         from chunked_td.analysis.explained import draw
 
         return draw(self)
 
-    def page(self) -> str:
-        """The page, HTML in one piece."""
-        require("explain's page", "matplotlib")
-        from chunked_td.analysis.explained import render
-
-        return render(self)
-
     def save(self, folder: Any) -> list[Path]:
         """Write explain.html, explain.svg, explain.png, explain.csv and traces.csv, and over_training.csv if known."""
-        require("explain's picture", "matplotlib")
-        from chunked_td._figures import as_png, as_svg
+        from chunked_td.analysis.explained import render
 
-        folder, figure = Path(folder), self.figure()
+        picture = as_svg(figure := self.figure())
         files = {
-            "explain.html": self.page().encode(),
-            "explain.svg": as_svg(figure).encode(),
+            "explain.html": render(self, picture).encode(),
+            "explain.svg": picture.encode(),
             "explain.png": as_png(figure),
             "explain.csv": self.table().write_csv().encode(),
             "traces.csv": self.trace_table().write_csv().encode(),
         }
-        watched = {one.label: one.watched.table() for one in self.learners if one.watched is not None}
+        watched = [
+            one.watched.table().with_columns(learner=_polars().lit(one.label)) for one in self.learners if one.watched
+        ]
         if watched:
-            labelled = [table.with_columns(learner=_polars().lit(label)) for label, table in watched.items()]
-            files["over_training.csv"] = _polars().concat(labelled).write_csv().encode()
+            files["over_training.csv"] = _polars().concat(watched).write_csv().encode()
         for name, content in files.items():
-            write_atomically(folder / name, content)
-        return [folder / name for name in files]
+            write_atomically(Path(folder) / name, content)
+        return [Path(folder) / name for name in files]
 
     def __str__(self) -> str:
         from chunked_td.analysis.explained import text
@@ -304,7 +299,7 @@ def explain(agent: Learner, env: Any, seed: int = 0, *, against: Any = (), max_s
     check_fits(agent, env)
     leave_training(agent, env)
     others = against if isinstance(against, Sequence) and not isinstance(against, str) else (against,)
-    players = [_Player(one) for one in (agent, *(_rival(agent, env, other) for other in others))]
+    players = [_Player(one) for one in (agent, *(_other(agent, env, other) for other in others))]
     observation, info = reset(env, seed)
     first = players[0].agent
     action: Any = first.start(observation, info)
@@ -333,8 +328,8 @@ def explain(agent: Learner, env: Any, seed: int = 0, *, against: Any = (), max_s
     return Explanation(name, tuple(places), np.array(actions), np.array(rewards), ended, credits)
 
 
-def _rival(agent: Learner, env: Any, other: Any) -> Learner:
-    """Another learner, or a copy of this one with another λ source."""
+def _other(agent: Learner, env: Any, other: Any) -> Learner:
+    """The learner of `against`: a learner, or a copy of this one with another λ source."""
     if isinstance(other, Learner):
         check_fits(other, env)
         if (other.n_actions, other.n_rewards) != (agent.n_actions, agent.n_rewards):
@@ -348,11 +343,11 @@ def _rival(agent: Learner, env: Any, other: Any) -> Learner:
 
 
 def _with_source(agent: Learner, source: LambdaSource) -> Learner:
-    """A copy of a learner with another λ source: the same values, and the same counts where the source reads any."""
+    """A copy of a learner with another λ source: the same values, and the same counts if the source reads any."""
     if isinstance(agent, SuttonSingh):
         raise ValueError(f"against: {type(agent).__name__} takes no λ source, got {source!r}")
     if source.arrays:
-        raise _untrained(source, "learns by itself")
+        raise _untrained(source, "learns arrays of its own")
     twin = copy.deepcopy(agent)
     twin.lambda_source = source
     twin._check_combination()
@@ -368,7 +363,7 @@ def _with_source(agent: Learner, source: LambdaSource) -> Learner:
 
 
 def _acted_in(agent: Learner, source: LambdaSource) -> np.ndarray:
-    """bool[S, A]: every action, in the states that the learner has acted in; it has kept no masks."""
+    """bool[S, A]: every action in the states that the learner has acted in, because it has kept no masks."""
     if agent._mask_seen or agent.counts is None:
         raise _untrained(source, "reads the legal actions of other states, which this learner has not kept")
     acted = agent.counts.total.reshape(-1, agent.n_actions).sum(axis=1) > 0
@@ -380,22 +375,22 @@ def _untrained(source: LambdaSource, why: str) -> ValueError:
 
 
 class _Player:
-    """A copy of a learner that plays one episode, and what its updates were made of."""
+    """A copy of a learner that plays one episode, and the parts of its updates."""
 
     def __init__(self, agent: Learner):
         if isinstance(agent, SuttonSingh):
             raise ValueError(
-                f"explain goes with learners that have a step size and a λ per step, not with {type(agent).__name__}, "
-                f"whose step sizes are 1/n(s)"
+                f"explain requires a learner with a step size and a λ per step, got {type(agent).__name__}, whose step "
+                f"sizes are 1/n(s)"
             )
         if agent.view not in ("traces", "offline", "sampled") and not isinstance(agent.view, Lineage):
             raise ValueError(
-                f"explain goes with the views 'traces', 'lineage', 'offline' and 'sampled', got view {agent.view!r}"
+                f"explain requires one of the views 'traces', 'lineage', 'offline' and 'sampled', got {agent.view!r}"
             )
         if agent.planner is not None or not isinstance(agent.reward_source, ExpectedError | None):
             raise ValueError(
-                f"explain shows the updates that an episode makes by itself; {type(agent).__name__} also uses "
-                f"{agent.planner or agent.reward_source!r}"
+                f"explain requires a learner that updates from the episode's traces only, got {type(agent).__name__} "
+                f"with {agent.planner or agent.reward_source!r}"
             )
         self.agent = copy.deepcopy(agent)
         self.agent._abandon()
@@ -405,7 +400,7 @@ class _Player:
         self.rates = (0.0, 0.0)
 
     def step(self, *shown: Any, next_action: int | None = None) -> int | None:
-        """Learn from a transition and keep what the update was made of."""
+        """Learn from a transition and keep the parts of the update."""
         agent, facts = self.agent, StepFacts(self.agent, self.states)
         row = agent.state if agent.bootstrap == STATE else agent.state * agent.n_actions + agent.action
         self.states.append(agent.state)
@@ -423,7 +418,7 @@ class _Player:
         return action
 
     def _keep_trace(self, entries: Trace, live: int) -> None:
-        """The traces of the step just made; `live` rows had one before it. An end leaves their weights in place."""
+        """Keep the traces of the last step; `live` rows had one before it. An end leaves their weights in place."""
         row, e = self.rows[-1], np.zeros((len(self.rows), entries.weight.shape[1]))
         latest = {row: k for k, row in enumerate(self.rows)}
         for place in range(live if row in entries.rows[:live] else live + 1):
@@ -435,7 +430,7 @@ class _Player:
         agent, touched = self.agent, np.array(list(self.before), np.int64)
         lambdas = np.array(self.lambdas)
         factors = lambdas.copy()
-        if agent.rule.sampled:  # the coins stand where the λs were
+        if agent.rule.sampled:  # the coins have replaced the λs
             factors[1:] = agent.memory.lambda_[1 : len(lambdas)]
             coin = ("coin: λ was its chance to fall heads",)
             self.causes = [tuple(one or coin for one in step) for step in self.causes]
@@ -458,7 +453,7 @@ class _Player:
 
 
 def _label(agent: Learner) -> str:
-    """A learner in words: its class, its λ source, and the settings of that which are not the usual ones."""
+    """A learner in words: its class, and its λ source with the settings that differ from their defaults."""
     source, name = agent.lambda_source, type(agent).__name__
     if isinstance(agent.view, Lineage):
         name = f"{name}, lineage"
@@ -469,85 +464,3 @@ def _label(agent: Learner) -> str:
     usual = {field.name: field.default for field in fields(source)}
     own = [f"{key}={getattr(source, key)}" for key in usual if getattr(source, key) != usual[key]]
     return f"{name}, {type(source).__name__.removesuffix('Lambda')} λ{' (' + ', '.join(own) + ')' if own else ''}"
-
-
-# ---- over training
-
-
-@dataclass(frozen=True)
-class LambdaHistory:
-    """λ by state over training.
-
-    Attributes:
-      episodes: int64[n + 1], the boundaries of n windows of training.
-      places: the states as short text, by id.
-      steps: by state id, int64[n], how many steps left the state in each window.
-      sums: by state id, float64[n, d], the sum of their λ.
-      certain: float64[n], the share of steps that count as certain given the policy's ε (`certain_lambda`, for every
-        reward component).
-      threshold: the λ from which a step counted as certain in the end.
-      breaks: float64[n], the share of steps at which a chunk breaks (λ < `BREAK` for every reward component).
-      history: returns and lengths of the episodes.
-    """
-
-    episodes: np.ndarray
-    places: dict[int, str]
-    steps: dict[int, np.ndarray]
-    sums: dict[int, np.ndarray]
-    certain: np.ndarray
-    threshold: float
-    breaks: np.ndarray
-    history: History
-
-    def most_visited(self, count: int) -> list[int]:
-        """Ids of the most visited states, in the order of their first window and id."""
-        return sorted(sorted(self.steps, key=lambda state: -int(self.steps[state].sum()))[:count])
-
-    def mean(self, state: int) -> np.ndarray:
-        """float64[n, d]: mean λ of a state in each window; NaN where it was not visited."""
-        steps = self.steps[state][:, None]
-        return np.where(steps > 0, self.sums[state] / np.maximum(steps, 1), np.nan)
-
-    def table(self) -> Any:
-        """One row per window, state and reward component with a visit, as a polars DataFrame."""
-        rows = []
-        for state, steps in sorted(self.steps.items()):
-            for window in np.flatnonzero(steps):
-                often, span = int(steps[window]), (int(self.episodes[window]) + 1, int(self.episodes[window + 1]))
-                for i, total in enumerate(self.sums[state][window]):
-                    mean = float(total) / often
-                    rows.append((*span, state, self.places[state], i, often, mean, mean >= self.threshold))
-        names = ["from_episode", "to_episode", "state", "place", "component", "steps", "mean_lambda", "certain"]
-        return _polars().DataFrame(rows, schema=names, orient="row")
-
-
-def watch_training(
-    agent: Learner, env: Any, episodes: int, *, windows: int = 20, progress: bool = True
-) -> LambdaHistory:
-    """Train a learner as `agent.learn(env, episodes)` does, and keep λ by state.
-
-    Args:
-      windows: into how many stretches of equal length to divide the training.
-    """
-    bounds = np.unique(np.linspace(0, episodes, min(windows, max(episodes, 1)) + 1).astype(np.int64))
-    n, d, begun = bounds.size - 1, agent.n_rewards, agent.episode
-    steps: dict[int, np.ndarray] = {}
-    sums: dict[int, np.ndarray] = {}
-    places: dict[int, str] = {}
-    certain, breaks, total = np.zeros(n), np.zeros(n), np.zeros(n)
-
-    def watch(state: int, episode: int) -> None:
-        window = int(np.searchsorted(bounds, episode - begun, side="right")) - 1
-        lambda_t = agent.memory.lambda_t
-        if state not in steps:
-            steps[state], sums[state] = np.zeros(n, np.int64), np.zeros((n, d))
-            places[state] = place_text(agent.indexer, state)
-        steps[state][window] += 1
-        sums[state][window] += lambda_t
-        total[window] += 1
-        certain[window] += bool((lambda_t >= certain_lambda(agent)).all())
-        breaks[window] += bool((lambda_t < BREAK).all())
-
-    history = train(agent, env, episodes, progress=progress, watch=watch)
-    safe = np.maximum(total, 1)
-    return LambdaHistory(bounds, places, steps, sums, certain / safe, certain_lambda(agent), breaks / safe, history)

@@ -1,14 +1,14 @@
-"""Exact values by dynamic programming: the truth that estimates are held against.
+"""Exact values by dynamic programming, the reference for estimates.
 
 `ExactModel` lists every state that can be reached and every transition between them, straight from the plain-Python
-`outcomes` of an environment. Where no state returns within an episode, one backward pass over the transitions gives
+`outcomes` of an environment. If no state returns within an episode, one backward pass over the transitions gives
 exact values; otherwise they solve a linear system (`evaluate`), or are found by value iteration first (`optimal`):
 
     Q(s, a) = Σ_s' P(s' | s, a) [r + γ V(s')],      V(s) = Σ_a π(a | s) Q(s, a),
 
 with π given (`evaluate`), greedy (`optimal`) or the best that still explores (`epsilon_optimal`). With a reward vector
 every component has its own Q, and policies are greedy in their sum. Truncation does not end an episode: values are
-those of episodes that go on.
+of episodes that continue.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Values:
     Attributes:
       model: the model that the rows belong to.
       policy: float64[N, A], the policy evaluated; zero for actions that are not legal.
-      q: float64[N, A, d], zero where an action is not legal and in terminal states.
+      q: float64[N, A, d], zero for actions that are not legal and in terminal states.
       v: float64[N, d].
     """
 
@@ -70,12 +70,12 @@ class ExactModel:
 
     Args:
       env: prepared dynamics.
-      starts: the states in which episodes begin, alike likely; by default those of the environment.
+      starts: the first states of episodes, with equal probability; by default the environment's.
 
     Attributes:
       states: int64[N, c], each after every state that leads to it, unless states return; terminal ones included.
       ids: int64[N], their state ids.
-      mask: bool[N, A], the actions that each offers; none in terminal states. legal: int64[N], how many.
+      mask: bool[N, A], the legal actions of each; none in terminal states. legal: int64[N], their number.
       acyclic: whether no state can return within an episode.
       source, action, target: int64[M], one entry per transition, sorted by source row and action. Source and target
         are rows of `states`.
@@ -130,7 +130,7 @@ class ExactModel:
     def P(self) -> dict[int, dict[int, list[tuple[float, int, Any, bool]]]]:
         """The model as Gymnasium's toy-text environments give it: `P[id][action] = [(probability, id, reward, end)]`.
 
-        The reward is a float, or an array where the environment pays a vector. Terminal states have no actions.
+        The reward is a float, or an array if the environment pays a vector. Terminal states have no actions.
         """
         p: dict[int, dict[int, list[tuple[float, int, Any, bool]]]] = {s: {} for s in self.ids.tolist()}
         rewards = self.reward[:, 0].tolist() if self.env.n_rewards == 1 else list(self.reward.copy())
@@ -141,7 +141,7 @@ class ExactModel:
         return p
 
     def uniform(self) -> np.ndarray:
-        """Choose every legal action alike: float64[N, A]."""
+        """The policy that chooses every legal action with equal probability: float64[N, A]."""
         return self.mask / np.maximum(self.legal, 1)[:, None]
 
     def epsilon_greedy(self, table: np.ndarray, epsilon: float) -> np.ndarray:
@@ -149,7 +149,7 @@ class ExactModel:
 
         Args:
           table: S·A numbers, or S·A·d with reward components, state id first, in any shape of that order.
-          epsilon: how often to choose uniformly.
+          epsilon: probability of a uniform choice.
         """
         pairs = int(np.prod(self.env.nvec)) * self.env.n_actions
         table = np.asarray(table, dtype=np.float64)
@@ -174,7 +174,7 @@ class ExactModel:
         return self.epsilon_optimal(0.0, discount)
 
     def epsilon_optimal(self, epsilon: float, discount: float = 1.0) -> Values:
-        """Find the best values that an ε-greedy policy can have: it explores in every state, and knows that it will."""
+        """The best values of any ε-greedy policy: it explores in every state, and its values include that."""
         if not 0 <= epsilon <= 1:
             raise ValueError(f"epsilon must be in [0, 1], got {epsilon!r}")
         if not self.acyclic:
@@ -182,9 +182,9 @@ class ExactModel:
         return self._backward(lambda rows, q: epsilon_greedy(q.sum(axis=-1), self.mask[rows], epsilon, _TIE), discount)
 
     def visits(self, policy: Policy = "uniform") -> np.ndarray:
-        """How likely an episode under `policy` is to pass through each state: float64[N]. No state may return."""
+        """The probability that an episode under `policy` visits each state: float64[N]. No state may return."""
         if not self.acyclic:
-            raise ValueError("visits need dynamics in which no state returns within an episode")
+            raise ValueError("visits requires dynamics in which no state returns within an episode")
         pi = self._probabilities(policy)
         likely = np.zeros(len(self.ids))
         for state, chance in zip(self.starts, self.start_chance, strict=True):
@@ -223,7 +223,7 @@ class ExactModel:
         return Values(self, pi, q, v)
 
     def _solve(self, pi: np.ndarray, discount: float) -> Values:
-        """Values of a policy where states return: V = r_π + γ P_π V."""
+        """Values of a policy if states return: V = r_π + γ P_π V."""
         require("ExactModel", "scipy")
         from scipy import sparse
         from scipy.sparse.linalg import splu
@@ -243,7 +243,7 @@ class ExactModel:
         return Values(self, pi, q, v)
 
     def _iterate(self, epsilon: float, discount: float, most: int = 1_000_000) -> Values:
-        """The best ε-greedy policy where states return: value iteration, then one linear system."""
+        """The best ε-greedy policy if states return: value iteration, then one linear system."""
         require("ExactModel", "scipy")
         from scipy import sparse
 
@@ -263,7 +263,7 @@ class ExactModel:
 
 
 def _check_ends(n: int, source: np.ndarray, target: np.ndarray, going: np.ndarray, ending: np.ndarray) -> None:
-    """Refuse a policy under which an episode may go on for ever; `ending` is each state's chance to end."""
+    """Raise ValueError if an episode may never end; `ending` is each state's probability to end it."""
     from scipy import sparse
 
     used = going > 0
@@ -277,7 +277,7 @@ def _check_ends(n: int, source: np.ndarray, target: np.ndarray, going: np.ndarra
     acts = np.zeros(n, bool)
     acts[source] = True
     if (acts & ~ends).any():
-        raise ValueError("discount must be below 1 where an episode may go on for ever, got 1.0")
+        raise ValueError("discount must be below 1 if an episode may never end, got 1.0")
 
 
 def check_policy(policy: Any, legal: np.ndarray, states: np.ndarray | None = None) -> np.ndarray:

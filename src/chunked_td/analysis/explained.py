@@ -1,8 +1,8 @@
-"""One episode as a picture and as a page: what each step gets when a reward arrives, and where and why that stops.
+"""One episode as a picture, as a page and as text: each step's share of a reward, and the cuts of credit.
 
-Steps run from left to right and are the same for all learners. A bar is the share of the reward that a step gets, its
-trace. The strip below is λ: dark if credit passes, light if not; orange lines mark the steps that cut credit. The
-first step has no λ, because nothing comes before it.
+Steps run from left to right and are the same for all learners. A bar is a step's share of the reward, its trace. The
+strip below is λ: dark if credit passes, light if not; orange lines mark the steps that cut credit. The first step has
+no λ.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 _SHADES = "Blues"
 _NAMED = 40
-"""Steps of which each gets its observation below the axis."""
+"""Most steps for which the axis shows the observations."""
 _STATES = 24
-"""States shown over training: the most visited ones."""
+"""The most visited states, shown over training."""
+_ROWS = 2_000
+"""Rows of the folded table; explain.csv has them all."""
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _HOW = (
-    "A bar is a step's trace when the marked reward arrives: the share of its TD error that the step gets, the "
-    "product of "
-    "γλ over the steps in between. The strip is λ, dark near 1 and light near 0. Orange lines are steps that cut "
-    "credit "
-    "(λ < 0.5). The numbers are those of the learner's own updates."
+    "A bar is a step's trace when the marked reward arrives: its share of the TD error, the product of γλ over the "
+    "steps in between. The strip is λ, dark near 1 and light near 0. Orange lines are steps that cut credit (λ < 0.5). "
+    "The numbers are those of the learner's own updates."
 )
 
 
@@ -49,15 +49,12 @@ def draw(explanation: Explanation) -> Figure:
             bars, strip = rows[2 * place, 0], rows[2 * place + 1, 0]
             _draw_bars(bars, explanation, one, t, i)
             _draw_strip(strip, one, i)
-        rows[-1, 0].set(xlim=(-0.6, len(explanation.actions) - 0.4), xlabel=_axis(explanation))
-        if len(explanation.actions) <= _NAMED and max(map(len, explanation.places)) <= 4:
+        named = len(explanation.places) <= _NAMED and max(map(len, explanation.places)) <= 4
+        below = "state of each step, in order" if named else "step"
+        rows[-1, 0].set(xlim=(-0.6, len(explanation.places) - 0.4), xlabel=below)
+        if named:
             rows[-1, 0].set_xticks(range(len(explanation.places)), explanation.places)
     return figure
-
-
-def _axis(explanation: Explanation) -> str:
-    named = len(explanation.actions) <= _NAMED and max(map(len, explanation.places)) <= 4
-    return "state of each step, in order" if named else "step"
 
 
 def _draw_bars(axes: Any, explanation: Explanation, one: Credit, t: int, i: int) -> None:
@@ -66,7 +63,7 @@ def _draw_bars(axes: Any, explanation: Explanation, one: Credit, t: int, i: int)
         axes.axvline(k - 0.5, color=VERMILION, lw=1.2, zorder=1)
     axes.bar(np.arange(t + 1), e, width=0.85, color=np.where(np.arange(t + 1) >= far, BLUE, "#9cc3dd"), zorder=2)
     axes.plot([t], [-0.06], "^", color="black", ms=4.5, clip_on=False, zorder=5)
-    axes.set(ylim=(0, max(1.12, 1.1 * float(e.max()))), ylabel="gets", yticks=[0, 0.5, 1])
+    axes.set(ylim=(0, max(1.12, 1.1 * float(e.max()))), ylabel="share", yticks=[0, 0.5, 1])
     axes.set_title(textwrap.fill(f"{one.label}: {explanation.sentence(one)}", 112), loc="left", pad=4)
     what = f"reward {reward:+.3g}" if reward else "largest TD error"
     right = t < len(explanation.actions) * 0.6
@@ -110,7 +107,7 @@ def draw_training(watched: list[Credit]) -> Figure:
 
 
 def text(explanation: Explanation) -> str:
-    """The sentences, and the picture in characters: the share that each step gets, and λ."""
+    """The sentences, and the picture in characters: each step's share, and λ."""
     T = len(explanation.actions)
     t, i = explanation.arrivals[0]
     lines = [f"{explanation.env}: {T} steps, {explanation.ended}"]
@@ -118,7 +115,7 @@ def text(explanation: Explanation) -> str:
         lines.append(f"{one.label}: {explanation.sentence(one)}")
         if T <= 72:
             e = np.append(one.trace_at(t)[:, i], np.zeros(T - t - 1))
-            lines += [f"  gets {_blocks(e)}", f"  λ    ·{_blocks(one.lambdas[1:, i])}"]
+            lines += [f"  share {_blocks(e)}", f"  λ     ·{_blocks(one.lambdas[1:, i])}"]
         lines.append(f"  {one.summary(i)}")
     return "\n".join(lines)
 
@@ -127,11 +124,11 @@ def _blocks(values: np.ndarray) -> str:
     return "".join(_BLOCKS[round(float(np.clip(value, 0.0, 1.0)) * 8)] for value in values)
 
 
-def render(explanation: Explanation) -> str:
-    """The page: sentence, picture, and the rest folded."""
-    i = explanation.arrivals[0][1]
+def render(explanation: Explanation, picture: str) -> str:
+    """The page: sentence, picture, and the rest folded. Args: picture: an SVG document."""
+    i, first = explanation.arrivals[0][1], explanation.learners[0]
+    sentences = " ".join(f"{one.label}: {explanation.sentence(one)}" for one in explanation.learners)
     title = f"{explanation.env}: where the credit of one episode goes"
-    first, *others = explanation.learners
     watched = [one for one in explanation.learners if one.watched is not None]
     training = ""
     if watched:
@@ -144,18 +141,14 @@ def render(explanation: Explanation) -> str:
         title,
         f"<h1>{_pages.escape(title)}</h1>",
         _pages.paragraph(explanation.sentence(first), "answer"),
-        _pages.picture(as_svg(draw(explanation)), explanation.sentence(first), _HOW),
-        _pages.listed([f"{one.label}: {explanation.sentence(one)}" for one in others]),
+        _pages.picture(picture, sentences, _HOW),
         _pages.folded(
-            "Every step that cuts credit", _pages.listed([f"{one.label}: {one.summary(i)}" for one in (first, *others)])
+            "Every step that cuts credit",
+            _pages.listed([f"{one.label}: {one.summary(i)}" for one in explanation.learners]),
         ),
         _pages.folded("λ over training", training),
         _pages.folded("The numbers, step by step", _numbers(explanation)),
     )
-
-
-_ROWS = 2_000
-"""Rows of the folded table; explain.csv has them all."""
 
 
 def _numbers(explanation: Explanation) -> str:

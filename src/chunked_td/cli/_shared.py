@@ -1,4 +1,4 @@
-"""What commands share: how their help reads, checking counts, reading settings, naming folders, plain figures."""
+"""Shared by the commands: style of their help, checks of counts and folders, settings from text."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _METAVARS = {int: "N", float: "X", str: "NAME", Path: "PATH", bool: None}
 def command(kind: type) -> Any:
     """A frozen dataclass as a command: its own options come before inherited ones, and help has the house style.
 
-    Metavars are short. The default stands once: an option whose default is None, False or empty says in words what that
-    means. What `tyro.conf.arg` in a field's annotation says is kept.
+    Metavars are short. Each default is shown once: for None, False and empty ones it is in the option's text. The
+    `tyro.conf.arg` of a field's annotation is kept.
     """
     own = set(kind.__annotations__)
     made: Any = dataclasses.dataclass(frozen=True)(kind)
@@ -34,7 +34,7 @@ def command(kind: type) -> Any:
 
 
 def _styled(hint: Any, default: Any) -> Any:
-    """A type with the metavar and the default that help shows for it."""
+    """A type with its metavar and its default in the help."""
     plain, many = _without_none(get_args(hint)[0] if hasattr(hint, "__metadata__") else hint)
     if get_origin(plain) is Literal:
         metavar = "{" + ",".join(get_args(plain)) + "}"
@@ -61,25 +61,22 @@ def _shown_default(text: str) -> str:
 
 
 def flag(name: str) -> str:
-    """The option of a field."""
+    """The option name of a field."""
     return "--" + name.rstrip("_").replace("_", "-")
 
 
 def check_counts(options: Any, *names: str) -> None:
-    """Refuse counts of nothing before anything is begun; None is no count."""
+    """Raise ValueError for counts below 1; None is no count."""
     for name in names:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise ValueError(f"{flag(name)} must be a whole number from 1, got {value}")
 
 
-def check_saved(saved: Path, options: Any, what: str = "an agent") -> None:
-    """Refuse to train over what a folder holds without --overwrite, and to --resume what it does not hold."""
-    if saved.exists() and not (options.resume or options.overwrite):
-        go_on = "--resume goes on from there, --overwrite starts again, --out names a folder"
-        raise ValueError(f"{saved.parent} holds {what}: {go_on}")
-    if options.resume and not saved.exists():
-        raise ValueError(f"--resume: {saved.parent} does not hold {what}")
+def check_folder(out: Path) -> None:
+    """Raise ValueError for a path that is no folder, before anything is begun."""
+    if (out.exists() or out.is_symlink()) and not out.is_dir():
+        raise ValueError(f"--out must be a folder, got {out}, a file; name another one")
 
 
 def show(page: Path) -> None:
@@ -90,7 +87,7 @@ def show(page: Path) -> None:
 
 
 def keywords_of(name: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Keyword arguments from texts like `is_slippery=False`; values are Python literals, or text as it stands."""
+    """Keyword arguments from texts like `is_slippery=False`; values are Python literals, or plain text."""
     found: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -104,7 +101,7 @@ def keywords_of(name: str, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def schedule_of(name: str, texts: Sequence[str]) -> Schedule | None:
-    """A schedule from texts like `0=1.0 500=0.1`, episode and value; None where there are none."""
+    """A schedule from texts like `0=1.0 500=0.1`, episode and value; None for no texts."""
     from chunked_td.learners.schedule import Schedule
 
     if not texts:
@@ -119,13 +116,3 @@ def folder_name(*parts: Any) -> str:
     """Parts joined into a name that is safe for a folder."""
     text = "-".join(str(part) for part in parts)
     return "".join(c if c.isalnum() or c in "-._" else "_" for c in text)
-
-
-def new_axes(height: float = 4.0) -> tuple[Any, Any]:
-    """A matplotlib figure with one pair of axes."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, height), layout="constrained")
-    axes = figure.subplots()
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes

@@ -1,4 +1,4 @@
-"""`chunked-td compare`: which λ on my problem? Fixed λs, learned λs, expected TD errors and planning, side by side."""
+"""`chunked-td compare`: fixed λs, learned λs, expected TD errors and planning on a user's problem."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from chunked_td.cli._shared import check_counts, command, folder_name, keywords_of, show
+from chunked_td.cli._shared import check_counts, check_folder, command, folder_name, keywords_of, show
 from chunked_td.cli.problem import ENV, ProblemOptions
 
 Bootstrap = Literal["sarsa", "expected_sarsa", "q_learning"]
@@ -44,7 +44,7 @@ class Compare(ProblemOptions):
     step_sizes: tuple[float, ...] = (0.05, 0.2, 0.8)
     """Step sizes to begin with. Each seed is scored at the one that is best on the other half of the seeds."""
     extend: int = 3
-    """How often the grid of step sizes may grow by one factor at either end, if the best one is at that end."""
+    """Most factors by which the grid of step sizes may grow at either end, if the best one is at that end."""
     discount: float = 0.99
     """γ."""
     action_mask: bool = True
@@ -52,7 +52,7 @@ class Compare(ProblemOptions):
     compiled: bool = True
     """Compile runs if the environment's transitions are known."""
     engine: Literal["local", "ray"] = "local"
-    """Where runs execute; ray: the cluster that RAY_ADDRESS names, or one started here."""
+    """Place of the runs; ray: the cluster of RAY_ADDRESS, or one started here."""
     out: Path | None = None
     """Folder for compare.html, compare.svg, compare.png, compare.parquet and the runs; default: runs/compare/ENV.
     Finished runs in it are kept: the same command continues after an interrupt."""
@@ -62,11 +62,12 @@ class Compare(ProblemOptions):
     """Open the page in a browser."""
 
     def run(self) -> int:
-        """Compare, print the answer, and write it down."""
+        """Compare, write the files, and print the answer."""
         print(f"comparing on {self.env} ...", file=sys.stderr, flush=True)  # before anything large is loaded
         from chunked_td.comparison import compare
 
         out = self.out or Path("runs/compare") / folder_name(self.env, *self.env_kwargs)
+        check_folder(out)
         engine = None if self.engine == "local" else self.engine
         given = {"out": out, "minutes": self.minutes, "engine": engine, "overwrite": self.overwrite, **self.settings()}
         try:
@@ -74,12 +75,12 @@ class Compare(ProblemOptions):
         except KeyboardInterrupt:
             print("interrupted; finished runs are kept, the same command continues", file=sys.stderr)
             return 130
-        print(f"\n{found}\n", flush=True)
         files = found.save(out)
         if self.csv:
             files.append(out / "compare.csv")
             found.runs.write_csv(files[-1])
-        print(f"saved: {', '.join(map(str, files))}")
+        print(file=sys.stderr, flush=True)
+        print(f"{found}\n\nsaved: {', '.join(map(str, files))}")
         if self.open:
             show(out / "compare.html")
         return 0

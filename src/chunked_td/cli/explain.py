@@ -1,4 +1,4 @@
-"""`chunked-td explain`: where the credit of one episode goes, and why it stops there."""
+"""`chunked-td explain`: the reach of credit in one episode, and the causes of its cuts."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from chunked_td.cli._shared import check_counts, command, flag, folder_name, show
+from chunked_td.cli._shared import check_counts, check_folder, command, flag, folder_name, show
 from chunked_td.cli.problem import ENV, LEARNER, EnvironmentOptions
 
 if TYPE_CHECKING:
-    from chunked_td.analysis.credit import LambdaHistory
+    from chunked_td.analysis.training import LambdaHistory
     from chunked_td.learners.learner import Learner
 
 
 DEFAULT = "ChunkedExpectedSarsa"
 EPISODES = 20
-"""Episodes in which a reward is looked for."""
+"""Most episodes that are searched for a reward."""
 _DEFAULTS = {"step_size": 0.1, "discount": 0.99, "epsilon": 0.1}
 
 
@@ -35,12 +35,11 @@ class Explain(EnvironmentOptions):
     learner: Annotated[str | None, LEARNER] = None
     """The learner that plays the episode; default: ChunkedExpectedSarsa. `chunked-td train --help` lists them all."""
     lambda_source: str | None = None
-    """Where its λ comes from: an id such as expected, a number, or a Python file of yours (mine.py or
-    mine.py:MyLambda); default: the learner's own. With --agent: the file of the source that the agent was trained
-    with."""
+    """Its λ source: an id such as expected, a number, or a Python file of yours (mine.py or mine.py:MyLambda);
+    default: the learner's own. With --agent: the file of the source that the agent was trained with."""
     against: tuple[str, ...] = ()
-    """Shown beside it on the same episode: learners (SarsaLambda) or what --lambda-source takes (expected, 0.9,
-    mine.py), each trained by itself with the same seed; λ sources go into the learner, with --agent into a copy of
+    """Shown next to it on the same episode: learners (SarsaLambda) or values of --lambda-source (expected, 0.9,
+    mine.py), each trained on its own with the same seed; λ sources go into the learner, with --agent into a copy of
     it."""
     agent: Path | None = None
     """A saved agent (agent.ctd) to explain instead of training one."""
@@ -66,6 +65,8 @@ class Explain(EnvironmentOptions):
         from chunked_td.analysis.credit import explain
 
         check_counts(self, "episodes", "max_steps")
+        out = self.out or Path("runs/explain") / folder_name(self.env, *self.env_kwargs)
+        check_folder(out)
         env = self.make_env(self.env)
         agents = self._agents(env)
         histories = [None if trained else self._train(agent) for agent, trained in agents]
@@ -74,7 +75,7 @@ class Explain(EnvironmentOptions):
         explanation = explain(
             agent, env, seed, against=[other for other, _ in others], max_steps=self.max_steps
         ).with_training(*histories)
-        files = explanation.save(self.out or Path("runs/explain") / folder_name(self.env, *self.env_kwargs))
+        files = explanation.save(out)
         print(explanation)
         print(f"saved: {', '.join(map(str, files))}")
         if self.open:
@@ -101,7 +102,7 @@ class Explain(EnvironmentOptions):
             return [(first, False), *((self._make(text, env, action_mask=True), False) for text in self.against)]
         for name in ("learner", "step_size", "discount", "epsilon"):
             if getattr(self, name) is not None:
-                raise ValueError(f"{flag(name)} says what to train; --agent brings its own, so leave it out")
+                raise ValueError(f"{flag(name)} is a setting of training, and --agent is trained; leave one out")
         if not self.agent.exists():
             raise ValueError(f"--agent: there is no file {self.agent}")
         agent = load(self.agent, lambda_source=own)
@@ -138,8 +139,8 @@ class Explain(EnvironmentOptions):
         return learner(env, seed=self.seed, indexer=self.make_indexer(env), **{**more, **settings})
 
     def _train(self, agent: Learner) -> LambdaHistory | None:
-        """Train; λ over training is kept where it changes."""
-        from chunked_td.analysis.credit import watch_training
+        """Train; return λ over training if it changes."""
+        from chunked_td.analysis.training import watch_training
         from chunked_td.lambdas.constant import ConstantLambda
 
         history = watch_training(agent, self.make_env(self.env), self.episodes)
@@ -147,7 +148,7 @@ class Explain(EnvironmentOptions):
 
 
 def _source(text: str) -> Any:
-    """The λ source that a text names, and what goes with it; None if it names a learner, or nothing."""
+    """The λ source that a text names, and further arguments of the learner; None if it names no λ source."""
     from chunked_td.lambdas import SOURCES
     from chunked_td.lambdas.names import current_id
     from chunked_td.learners.rules import PARTS, read_rule

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentOptions:
-    """What the environment is, and how its observations become states."""
+    """The environment, and the mapping from its observations to states."""
 
     max_steps: int = 1_000
-    """Steps after which an episode is cut off, where the environment sets no limit."""
+    """Steps after which an episode is truncated, if the environment sets no limit."""
     env_kwargs: Annotated[tuple[str, ...], PAIRS] = ()
     """Settings of the environment, such as map_name=8x8 is_slippery=False."""
     wrappers: Annotated[tuple[str, ...], NAMED] = ()
@@ -34,13 +34,13 @@ class EnvironmentOptions:
     bins: tuple[int, ...] = ()
     """Bins for real-valued observations, or tiles of --indexer tiles: one number for all dimensions, or one each."""
     low: Annotated[tuple[float | None, ...], BOUNDS] = ()
-    """Lower bounds of the bins, where the observation space has none; None takes that of the space."""
+    """Lower bounds of the bins, if the observation space has none; None takes that of the space."""
     high: Annotated[tuple[float | None, ...], BOUNDS] = ()
     """Upper bounds of the bins."""
     indexer: str | None = None
-    """How observations become states: hash gives each an id on first sight, also arrays of real numbers; tiles (tile
-    coding) learns linear values of real numbers, the default if they have bounds; module:function is called with the
-    environment and returns a chunked_td.indexing.Indexer or features."""
+    """Mapping from observations to states: hash gives each an id on first sight, also arrays of real numbers; tiles
+    (tile coding) learns linear values of real numbers, the default if they have bounds; module:function is called with
+    the environment and returns a chunked_td.indexing.Indexer or features."""
 
     def make_env(self, name: str) -> Any:
         """The environment."""
@@ -50,7 +50,7 @@ class EnvironmentOptions:
         return make_environment(name, self.max_steps, settings, self.wrappers)
 
     def make_indexer(self, env: Any) -> Any:
-        """How observations become ids; None leaves it to the learner."""
+        """The mapping from observations to ids; None leaves it to the learner."""
         from chunked_td.envs.by_name import make_indexer_for
 
         return make_indexer_for(env, self.bins, self.low, self.high, self.indexer)
@@ -58,29 +58,29 @@ class EnvironmentOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemOptions(EnvironmentOptions):
-    """What to learn, and how to explore it."""
+    """The problem, and exploration of it."""
 
     epsilon: float | None = None
     """Exploration: the probability of a random action; default: 0.1."""
     epsilon_schedule: Annotated[tuple[str, ...], POINTS] = ()
     """ε over the episodes, such as 0=1 500=0.1 (a line between the points); instead of --epsilon."""
     bonus: float | None = None
-    """Count bonus c: ε-greedy on Q + c/√n(s, a), so that what was seldom tried is tried; default: none."""
+    """Count bonus c: ε-greedy on Q + c/√n(s, a), which favours actions that were tried less; default: none."""
     step_size_schedule: Annotated[tuple[str, ...], POINTS] = ()
     """Factors that multiply the step size over the episodes, such as 0=1 500=0.1 (a line between the points)."""
     initial_value: float | None = None
-    """What all values are before learning; default: 0. Above what can be earned, it makes learners try everything."""
+    """Value of all states before learning; default: 0. Above every possible return, learners try every action."""
     reward_weights: tuple[float, ...] = ()
-    """Weights of the reward's components, where there are several; default: 1 each."""
+    """Weights of the reward's components, if there are several; default: 1 each."""
     csv: bool = False
     """Write the numbers as a CSV file as well."""
 
     def chosen_epsilon(self) -> float | Schedule | None:
-        """ε, a schedule of it, or None where neither was given."""
+        """ε, a schedule of it, or None by default."""
         return one_of("epsilon", self.epsilon, self.epsilon_schedule)
 
     def chosen_exploration(self) -> Exploration | None:
-        """How to explore; None is ε-greedily."""
+        """The exploration; None is ε-greedy."""
         from chunked_td.learners.exploration import CountBonus
 
         return None if self.bonus is None else CountBonus(self.bonus)
@@ -93,5 +93,5 @@ class ProblemOptions(EnvironmentOptions):
 def one_of(name: str, value: float | None, texts: tuple[str, ...]) -> float | Schedule | None:
     """A number or a schedule; both at once are refused."""
     if value is not None and texts:
-        raise ValueError(f"--{name} and --{name}-schedule both say what it is; give one of them")
+        raise ValueError(f"--{name} and --{name}-schedule both set it; give one of them")
     return schedule_of(f"{name}-schedule", texts) or value

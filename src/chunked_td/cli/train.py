@@ -14,7 +14,7 @@ import tyro
 
 from chunked_td import LEARNERS
 from chunked_td.bootstraps import EXPECTED_SARSA, Q_LEARNING, SARSA, STATE
-from chunked_td.cli._shared import check_counts, check_saved, command, flag, folder_name, new_axes
+from chunked_td.cli._shared import check_counts, check_folder, command, flag, folder_name
 from chunked_td.cli.problem import ENV, LEARNER, ProblemOptions
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 DEFAULT = "ChunkedExpectedSarsa"
 EVALUATION = 100
 """Episodes of the evaluation after training."""
-_LEARNERS = f"What learns; default: {DEFAULT}. One of {', '.join(LEARNERS)}."
+_LEARNERS = f"The learner; default: {DEFAULT}. One of {', '.join(LEARNERS)}."
+_FIXED = {SARSA: "SarsaLambda", EXPECTED_SARSA: "ExpectedSarsaLambda", Q_LEARNING: "QLambda", STATE: "TDLambda"}
+"""Learner with a fixed λ, by bootstrap."""
 
 
 @command
@@ -50,25 +52,26 @@ class Train(ProblemOptions):
     lambda_: Annotated[float | None, tyro.conf.arg(name="lambda")] = None
     """λ of the fixed-λ learners (SarsaLambda, ExpectedSarsaLambda, QLambda, TDLambda); default: 0.9."""
     lambda_source: str | None = None
-    """Where λ comes from: an id such as expected or value, a number, or a Python file of yours (mine.py or
+    """The λ source: an id such as expected or value, a number, or a Python file of yours (mine.py or
     mine.py:MyLambda); default: the learner's own. Followed by +lineage: lineage traces; by +expected-error: TD errors
     from a learned model."""
     seed: int | None = None
     """Seed of learner and environment; default: 0."""
     action_mask: bool = True
-    """Take only the actions that the environment's action mask allows, where it has one."""
+    """Take only the actions that the environment's action mask allows, if it has one."""
     out: Path | None = None
     """Folder for agent.ctd, curve.png and curve.parquet (and curve.csv); default: runs/train/ENV-LEARNER-SEED."""
     resume: bool = False
-    """Go on from the agent in the folder, for so many episodes more. Settings are the agent's; others are refused."""
+    """Resume the saved agent for --episodes more episodes. Other settings must match the saved ones."""
     overwrite: bool = False
-    """Start again where the folder holds an agent."""
+    """Start again if the folder holds an agent."""
 
     def run(self) -> int:
-        """Train, save, and print how it went."""
+        """Train, save, and print the returns."""
         check_counts(self, "episodes", "max_steps")
         parts = (self.env, *self.env_kwargs, self.learner or DEFAULT, self.seed or 0)
         out = self.out or Path("runs/train") / folder_name(*parts)
+        check_folder(out)
         options = self.with_saved_environment(out) if self.resume else self
         env = options.make_env(self.env)
         agent = self._agent(env, out)
@@ -77,7 +80,7 @@ class Train(ProblemOptions):
 
         with stop_on_interrupt() as stopped:
             history = agent.learn(env, self.episodes, callback=lambda *_: bool(stopped))
-        if history.diverged is not None:  # a warning has said why
+        if history.diverged is not None:  # a warning has the reason
             raise ValueError(f"nothing saved: learning diverged in episode {history.diverged}")
         out.mkdir(parents=True, exist_ok=True)
         agent.save(out / "agent.ctd")
@@ -94,22 +97,21 @@ class Train(ProblemOptions):
             greedy = agent.evaluate(env, EVALUATION, seed=agent.seed + 1, max_steps=self.max_steps)
             print(f"greedy policy, {EVALUATION} episodes: mean return {mean_text(greedy.returns)}")
         if stopped:
-            print(
-                f"interrupted after {history.returns.size:,} of {self.episodes:,} episodes; --resume goes on from here"
-            )
+            done = f"{history.returns.size:,} of {self.episodes:,} episodes"
+            print(f"interrupted after {done}; --resume continues from here")
         return 130 if stopped else 0
 
     def write_environment(self, out: Path) -> None:
-        """Write environment.json: what the environment was made of, for `--resume`."""
+        """Write environment.json, the environment's settings, for `--resume`."""
         from chunked_td._files import write_atomically
 
         kept = {name: getattr(self, name) for name in _ENVIRONMENT}
         write_atomically(out / "environment.json", json.dumps({"env": self.env, **kept}, indent=1).encode())
 
     def with_saved_environment(self, out: Path) -> Train:
-        """With the environment's settings of the run in the folder; others are refused."""
+        """Return these options with the environment's settings of the saved run; others are refused."""
         path = out / "environment.json"
-        if not path.exists():  # of before these were written
+        if not path.exists():  # of an earlier version
             return self
         saved = json.loads(path.read_text())
         if saved.get("env", self.env) != self.env:
@@ -127,7 +129,7 @@ class Train(ProblemOptions):
         return replace(self, **found)
 
     def rule(self) -> tuple[LambdaSource | None, dict[str, Any]]:
-        """The λ source, None where the learner has it, and arguments of the learner that go with it."""
+        """The λ source, or None for the learner's own, and further arguments of the learner."""
         from chunked_td.learners.rules import read_rule
 
         return (None, {}) if self.lambda_source is None else read_rule(self.lambda_source)
@@ -139,9 +141,13 @@ class Train(ProblemOptions):
 
         learner = learner_by_name(self.learner or DEFAULT)
         saved = out / "agent.ctd"
-        check_saved(saved, self)
+        if saved.exists() and not (self.resume or self.overwrite):
+            ways = "--resume continues from it, --overwrite starts again, --out names another folder"
+            raise ValueError(f"{out} holds an agent: {ways}")
         if not self.resume:
             return learner(env, **learner_settings(learner, self, env))
+        if not saved.exists():
+            raise ValueError(f"--resume: {out} does not hold an agent")
         agent = chunked_td.load(saved, lambda_source=self.rule()[0])
         check_same(agent, self, env, saved)
         return agent
@@ -152,15 +158,15 @@ _ENVIRONMENT: dict[str, Any] = {"max_steps": 1_000, "env_kwargs": (), "wrappers"
 
 
 def different(saved: Path, name: str, value: Any, asked: Any) -> ValueError:
-    """The error where `--resume` comes with another setting than the agent's."""
+    """The error for `--resume` with another setting than the agent's."""
     return ValueError(
-        f"--resume: the agent in {saved} has {flag(name)} {value}, got {asked}; leave {flag(name)} out to go on with "
-        f"it, or start again with --overwrite or another --out"
+        f"--resume: the agent in {saved} has {flag(name)} {value}, got {asked}; leave {flag(name)} out to continue "
+        f"with it, or start again with --overwrite or another --out"
     )
 
 
 def check_same(agent: Learner, settings: Train, env: Any, saved: Path) -> None:
-    """Refuse to go on with an agent where other settings are asked for."""
+    """Raise ValueError if other settings are given than the agent's."""
     from chunked_td.lambdas.constant import ConstantLambda
     from chunked_td.learners.schedule import scaled
 
@@ -194,7 +200,7 @@ def _in_words(indexer: Any) -> str:
 
 
 def learner_settings(learner: type[Learner], settings: Train, env: Any) -> dict[str, Any]:
-    """The settings that this learner takes; an error for one that it would ignore."""
+    """Arguments of this learner; ValueError for an option that it would ignore."""
     from chunked_td.learners.named import FixedLambda
     from chunked_td.learners.schedule import scaled
     from chunked_td.learners.sutton_singh import SuttonSingh
@@ -221,16 +227,9 @@ def learner_settings(learner: type[Learner], settings: Train, env: Any) -> dict[
         chosen |= {"epsilon": epsilon, "exploration": exploration}
     if settings.lambda_ is not None:
         if not issubclass(learner, FixedLambda):
-            fixed = {
-                SARSA: "SarsaLambda",
-                EXPECTED_SARSA: "ExpectedSarsaLambda",
-                Q_LEARNING: "QLambda",
-                STATE: "TDLambda",
-            }
-            instead = fixed[learner.bootstrap]
             raise ValueError(
                 f"--lambda: {learner.__name__} takes its λ from a model. For λ = {settings.lambda_:g} at every step: "
-                f"--learner {instead} --lambda {settings.lambda_:g} (or SarsaLambda)"
+                f"--learner {_FIXED[learner.bootstrap]} --lambda {settings.lambda_:g} (or SarsaLambda)"
             )
         chosen["lambda_"] = settings.lambda_
     source, others = settings.rule()
@@ -238,7 +237,7 @@ def learner_settings(learner: type[Learner], settings: Train, env: Any) -> dict[
 
 
 def described(agent: Learner) -> str:
-    """What is about to learn, in a line."""
+    """The learner and its settings, in a line."""
     from chunked_td.learners.sutton_singh import SuttonSingh
 
     parts = [type(agent).__name__, f"γ = {agent.discount:g}"]
@@ -266,7 +265,7 @@ def _short(value: Any) -> str:
 
 @contextlib.contextmanager
 def stop_on_interrupt() -> Iterator[list[bool]]:
-    """A list that Ctrl-C fills, so that training can end with its episode; a second one interrupts at once."""
+    """Yield a list that Ctrl-C fills, so that training ends after its episode; a second one interrupts at once."""
     pressed: list[bool] = []
 
     def note(*_: Any) -> None:
@@ -275,7 +274,7 @@ def stop_on_interrupt() -> Iterator[list[bool]]:
 
     try:
         before = signal.signal(signal.SIGINT, note)
-    except ValueError:  # not the main thread: nobody can press it there
+    except ValueError:  # not the main thread: it gets no signals
         yield pressed
         return
     try:
@@ -291,10 +290,11 @@ def _refuse(given: dict[str, Any], reason: str) -> None:
 
 
 def write_curve(out: Path, history: History, title: str, *, csv: bool = False) -> list[Path]:
-    """Write curve.png, curve.parquet and, if asked for now or before, curve.csv: return and length per episode."""
+    """Write curve.png, curve.parquet and, if `csv` or if it exists, curve.csv: return and length per episode."""
     import numpy as np
     import polars as pl
 
+    from chunked_td._figures import BLUE, PAGE, as_png, house_style, new_figure
     from chunked_td._files import write_atomically, write_table
 
     frame = pl.DataFrame(
@@ -304,20 +304,22 @@ def write_curve(out: Path, history: History, title: str, *, csv: bool = False) -
     csv = csv or (out / "curve.csv").exists()
     if csv:
         write_atomically(out / "curve.csv", frame.write_csv().encode())
-    figure, axes = new_axes()
-    axes.plot(frame["episode"], history.returns, ".", ms=1.5, color="0.75", rasterized=True, label="episodes")
     window = max(1, min(100, history.returns.size // 10))
-    ends = slice(window - 1, None)  # before, there are fewer episodes than the mean is of
-    mean = history.smoothed(window)[ends]
-    axes.plot(frame["episode"][ends], mean, color="#0072B2", label=f"mean of the last {window}")
-    axes.set(xlabel="episode", ylabel="return", title=title)
-    axes.legend(frameon=False)
-    figure.savefig(out / "curve.png", dpi=150)
+    ends = slice(window - 1, None)  # the first mean of a whole window, and all after it
+    with house_style():
+        figure = new_figure(PAGE, 4.0)
+        axes = figure.subplots()
+        axes.plot(frame["episode"], history.returns, ".", ms=1.5, color="0.75", label="episodes")
+        mean = history.smoothed(window)[ends]
+        axes.plot(frame["episode"][ends], mean, color=BLUE, label=f"mean of the last {window}")
+        axes.set(xlabel="episode", ylabel="return", title=title)
+        axes.legend()
+    write_atomically(out / "curve.png", as_png(figure))
     return [out / name for name in ("curve.png", "curve.parquet", *(("curve.csv",) if csv else ()))]
 
 
 def read_curve(out: Path) -> History | None:
-    """What `write_curve` wrote, if it is there."""
+    """Read curve.parquet; None if it is missing."""
     import polars as pl
 
     from chunked_td.learners.loop import History
@@ -330,7 +332,7 @@ def read_curve(out: Path) -> History | None:
 
 
 def joined(first: History | None, second: History) -> History:
-    """Two stretches of training as one; the first may be missing."""
+    """Two parts of a training as one; the first may be missing."""
     import numpy as np
 
     from chunked_td.learners.loop import History

@@ -1,4 +1,4 @@
-"""Arms of a comparison: bootstrap and rule, and what tables call them."""
+"""Arms of a comparison: bootstrap and rule, and their names in tables."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 from chunked_td import lambdas
 from chunked_td._checks import check_choice, did_you_mean
-from chunked_td._figures import BLUE, GREEN, GREY, ORANGE
-from chunked_td.comparison.settings import Settings, absolute, digest
+from chunked_td.comparison.settings import Settings, absolute, digest, short
 from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.lambdas.names import current_id
@@ -20,12 +19,11 @@ from chunked_td.learners.planning.dyna import Dyna
 from chunked_td.learners.rules import PARTS, read_rule, split_rule
 
 BOOTSTRAPS = {"sarsa": "SARSA", "expected_sarsa": "Expected-SARSA", "q_learning": "Q-learning"}
-"""Bootstraps and what tables call them."""
+"""Bootstraps and their names in tables."""
 
 FIXED, LEARNED, ERRORS, PLANS, RANDOM = "fixed", "learned", "errors", "plans", "random"
+KINDS = (FIXED, LEARNED, ERRORS, PLANS, RANDOM)
 """Kinds of arms, simplest first."""
-
-COLORS = {FIXED: BLUE, LEARNED: GREEN, ERRORS: ORANGE, PLANS: GREY, RANDOM: GREY}
 
 DYNA = "dyna"
 SOURCES = tuple(id for id, cls in lambdas.SOURCES.items() if not (required_settings(cls) or cls.per_component))
@@ -33,9 +31,9 @@ SOURCES = tuple(id for id, cls in lambdas.SOURCES.items() if not (required_setti
 WITH_ERRORS = ("0.9+expected-error", "lineage+expected-error")
 """Rules that take their TD errors from the model."""
 BY_DEFAULT = (*(id for id in SOURCES if lambdas.SOURCES[id].by_default), *WITH_ERRORS, DYNA)
-"""Rules that are compared by default, besides the fixed λs."""
+"""Rules that are compared by default, in addition to the fixed λs."""
 WITH_FEATURES = tuple(id for id in BY_DEFAULT if id in SOURCES)
-"""The same if values are linear in features: those that need no table."""
+"""Rules that are compared by default if values are linear in features: they need no table."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class Candidate:
 
     @cached_property
     def made(self) -> tuple[LambdaSource, dict[str, Any]]:
-        """The λ source, and the arguments of a learner besides."""
+        """The λ source, and further arguments of the learner."""
         if self.rule in (DYNA, RANDOM):
             return ConstantLambda(0.0), {"planner": Dyna()} if self.rule == DYNA else {}
         source, options = read_rule(self.rule, "sources")
@@ -85,11 +83,11 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """What sentences and tables call it, without its bootstrap."""
+        """Name in sentences and tables, without the bootstrap."""
         if self.rule in (DYNA, RANDOM):
             return "Dyna" if self.rule == DYNA else "acting at random"
         source, options = self.made
-        label = f"λ = {source.value:g}" if isinstance(source, ConstantLambda | WatkinsLambda) else source.label
+        label = f"λ = {short(source.value)}" if isinstance(source, ConstantLambda | WatkinsLambda) else source.label
         if "view" in options:
             label = "lineage traces" if label == "λ = 1" else f"{label}, lineage traces"
         if "reward_source" in options:
@@ -99,18 +97,14 @@ class Candidate:
 
     @property
     def note(self) -> str:
-        """What it uses besides its own steps."""
-        notes = {
-            ERRORS: "a learned model gives its TD errors",
-            PLANS: "plans: ten more updates a step, from a learned model",
-        }
-        return notes.get(self.kind, "")
+        """Use of a learned model, in words; "" if there is none."""
+        plans = "plans: ten more updates a step, from a learned model"
+        return {ERRORS: "a learned model gives its TD errors", PLANS: plans}.get(self.kind, "")
 
     def settings(self) -> dict[str, str]:
-        """Its settings for the sweep; a digest stands for the code of a user's file."""
-        if ".py" not in self.rule:
-            return {"bootstrap": self.bootstrap, "rule": self.rule}
-        return {"bootstrap": self.bootstrap, "rule": absolute(self.rule), "code": digest(self.rule)}
+        """Settings for the sweep; a digest represents the code of a user's file."""
+        own = {"rule": absolute(self.rule), "code": digest(self.rule)} if ".py" in self.rule else {"rule": self.rule}
+        return {"bootstrap": self.bootstrap, **own}
 
 
 def make_arms(settings: Settings, features: bool) -> tuple[Candidate, ...]:
@@ -120,9 +114,8 @@ def make_arms(settings: Settings, features: bool) -> tuple[Candidate, ...]:
     chosen = settings.sources
     if chosen is None:
         chosen = WITH_FEATURES if features else BY_DEFAULT
-    rules = [*(f"{value:g}" for value in settings.lambdas), *_rules((*chosen, *settings.lambda_source))]
-    arms = tuple(Candidate(bootstrap, rule) for bootstrap in dict.fromkeys(settings.bootstraps) for rule in rules)
-    arms = tuple(dict.fromkeys(arms))
+    rules = [*(short(value) for value in settings.lambdas), *_rules((*chosen, *settings.lambda_source))]
+    arms = tuple(dict.fromkeys(Candidate(bootstrap, rule) for bootstrap in settings.bootstraps for rule in rules))
     for arm in arms:
         _ = arm.made  # a wrong rule fails here
     if len(arms) < 2:
@@ -131,7 +124,7 @@ def make_arms(settings: Settings, features: bool) -> tuple[Candidate, ...]:
 
 
 def _rules(texts: Sequence[str]) -> Iterator[str]:
-    """Rules as `Candidate` takes them; a file gives one for each of its sources."""
+    """Rules in the form of `Candidate.rule`; a file yields one for each of its sources."""
     names: dict[str, str] = {}
     for text in texts:
         if ".py" in text and "+" not in text:

@@ -1,4 +1,4 @@
-"""`compare`: sweeps over seeds until the answer is clear or the time is used, and what comes of them."""
+"""`compare`: sweeps over seeds until the answer is clear or the time is used."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from chunked_td._durations import duration_text
 from chunked_td._files import write_atomically
 from chunked_td._link.cache import elsewhere
 from chunked_td._link.link import COMPILED as COMPILES
+from chunked_td.comparison.answer import seeds_text
 from chunked_td.comparison.arms import FIXED, PLANS, RANDOM, Candidate, make_arms
-from chunked_td.comparison.facts import Facts, facts_of
+from chunked_td.comparison.facts import facts_of
 from chunked_td.comparison.ranking import LEAST, LOOKS
 from chunked_td.comparison.results import Comparison, Outcome, merged
 from chunked_td.comparison.running import RunnableProblem, compile_arms, make_learner, play, problem_of
 from chunked_td.comparison.settings import EPISODES, Settings
-from chunked_td.comparison.wording import seeds_text
 from chunked_td.sweeps import sweep
 
 MINUTES = 5.0
-"""Time in which seeds are added, unless told otherwise."""
+"""Time in which seeds are added, by default."""
 LONG = 60.0
-"""Seconds; what takes longer is announced."""
+"""Seconds; an estimate of more is printed before the start."""
 PIECE = 20.0
-"""Seconds of work between two looks at the clock."""
+"""Seconds of work between two checks of the time."""
 LEARNING, COMPILED = 3e-5, 2e-7
-"""Seconds that a step takes: a learner's in Gymnasium's loop, and a whole compiled one. For estimates."""
+"""Seconds of a step, for estimates: a learner's in Gymnasium's loop, and a whole compiled one."""
 FEWEST = 50
-"""Episodes that runs have at least, unless told otherwise."""
+"""Fewest episodes of a run, by default."""
 COMPILING = 4
-"""Processes that compile at the same time, at most: each loads what it needs for two seconds."""
+"""Most processes that compile at the same time: each loads its imports for two seconds."""
 
 
 def compare(
@@ -63,7 +63,7 @@ def compare(
       minutes: time in which seeds are added; 5 by default, no limit by default if `seeds` is given.
       engine: None (threads for compiled runs, processes for others), or "ray" for the cluster that RAY_ADDRESS names.
       overwrite: remove runs with other settings from `out`; they are refused otherwise.
-      say: called with a sentence about what is being done; by default it goes to standard error.
+      say: called with each line of progress; by default it is printed to standard error.
       settings: any of
         episodes (per run; by default 1,000, or as many as fit into the time), max_steps (of an endless episode),
         seeds (by default 10, then 20 and 40 until the answer is clear),
@@ -74,16 +74,12 @@ def compare(
     Returns:
       a `Comparison`: print it, `save(folder)`, or read `headline`, `recommended`, `python`, `command`, `rows`, `runs`.
     """
-    asked = _settings(env, settings)
+    given = _settings(env, settings)
     if minutes is not None and not minutes > 0:
         raise ValueError(f"minutes must be positive, got {minutes!r}")
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if out is None else out)
-        return _Comparing(asked, folder, minutes, engine, overwrite, say or _to_stderr).result()
-
-
-def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    say = say or (lambda text: print(text, file=sys.stderr, flush=True))
+    with tempfile.TemporaryDirectory() as nowhere:
+        return _Comparing(given, Path(nowhere if out is None else out), minutes, engine, overwrite, say).result()
 
 
 def _settings(env: Any, given: dict[str, Any]) -> Settings:
@@ -96,129 +92,107 @@ def _settings(env: Any, given: dict[str, Any]) -> Settings:
         return Settings(env, **given)
     spec = getattr(env, "spec", None)
     if spec is None:
-        raise ValueError(
-            f"env must be an id, a Python file or an environment that gymnasium.make has made, got {env!r}"
-        )
+        raise ValueError(f"env must be an id, a Python file or an environment made by gymnasium.make, got {env!r}")
     return Settings(spec.id, **{"env_settings": dict(spec.kwargs), **given})
 
 
 class _Comparing:
-    """A comparison that is being run."""
+    """A comparison in progress."""
 
     def __init__(
         self, settings: Settings, folder: Path, minutes: float | None, engine: str | None, overwrite: bool,
         say: Callable[[str], Any],
     ):  # fmt: skip
-        self.begun, self.say, self.engine, self.folder = time.monotonic(), say, engine, folder / "runs"
-        limit = MINUTES if minutes is None and settings.seeds is None else minutes
-        self.deadline = math.inf if limit is None else self.begun + 60.0 * limit
-        self.minutes = limit or math.inf
+        if minutes is None:
+            minutes = MINUTES if settings.seeds is None else math.inf
+        self.minutes, self.deadline = minutes, time.monotonic() + 60.0 * minutes
+        self.say, self.engine, self.folder = say, engine, folder / "runs"
         self.problem: RunnableProblem = problem_of(settings.problem())
         self.arms = make_arms(settings, self.problem.features)
         self.random = Candidate(settings.bootstraps[0], RANDOM)
         _check_learners(self.problem, self.arms, settings)
-        self.facts: Facts = facts_of(settings)
+        self.facts = facts_of(settings)
         self.looks = LOOKS if settings.seeds is None else (settings.seeds,)
         if overwrite:
             shutil.rmtree(self.folder, ignore_errors=True)
         self.settings = self._with_episodes(settings)
         self.places = {arm: set(settings.ladder[1]) for arm in self.arms} | {self.random: {settings.ladder[1][0]}}
-        self.seeds, self.pace = 0, 0.0
+        self.seeds, self.pace = 0, 0.0  # finished; seconds of one
 
     # ---- before it begins
 
-    def _seconds(self, settings: Settings, seeds: int, episodes: int) -> float:
-        """An estimate of the time that the runs take, without compilation."""
+    def _seconds(self, settings: Settings) -> float:
+        """Estimated time of the first interim analysis, without compilation."""
         each = COMPILED if self.problem.dynamics is not None else LEARNING + self.facts.seconds
         work = sum(4.0 if arm.kind == PLANS else 1.0 for arm in self.arms) * len(settings.step_sizes)
-        return work * seeds * episodes * self.facts.length * each / (os.cpu_count() or 1)
+        steps = self.looks[0] * (settings.episodes or EPISODES) * self.facts.length
+        return work * steps * each / (os.cpu_count() or 1)
 
     def _with_episodes(self, settings: Settings) -> Settings:
-        """As many episodes as fit into the time, if the user names no number; those of the folder if it has runs."""
+        """Without a given number of episodes: that of the folder's runs, or as many as fit into the time."""
         kept = self.folder.parent / "compare.json"
         if settings.episodes is None:
-            episodes = self._episodes(settings)
+            needed, episodes = self._seconds(settings), EPISODES
+            share = 0.7 * 60.0 * self.minutes / needed if needed else math.inf
             if self.folder.exists() and kept.exists():
                 episodes = int(json.loads(kept.read_text("utf-8"))["episodes"])
+            elif share < 1.0:
+                fit = max(int(EPISODES * share), FEWEST)
+                unit = 10 ** int(math.log10(fit))
+                episodes = max(step * unit for step in (1, 2, 5) if step * unit <= fit)
+                self.say(
+                    f"{EPISODES:,} episodes a run would take about {duration_text(needed)}: runs have {episodes} "
+                    f"episodes, to fit into {self.minutes:g} minutes (--episodes and --minutes change that)"
+                )
             settings = replace(settings, episodes=episodes)
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         plain = {name: repr(value) if hasattr(value, "points") else value for name, value in asdict(settings).items()}
         write_atomically(kept, json.dumps(plain, indent=1, ensure_ascii=False).encode())
         return settings
 
-    def _episodes(self, settings: Settings) -> int:
-        needed = self._seconds(settings, self.looks[0], EPISODES)
-        share = 0.7 * 60.0 * self.minutes / needed if needed else math.inf
-        if share >= 1.0:
-            return EPISODES
-        fit = max(int(EPISODES * share), FEWEST)
-        unit = 10 ** int(math.log10(fit))
-        episodes = max(step * unit for step in (1, 2, 5) if step * unit <= fit)
-        self.say(
-            f"{EPISODES:,} episodes a run would take about {duration_text(needed)}: runs have {episodes} episodes, "
-            f"to fit into {self.minutes:g} minutes (--episodes and --minutes change that)"
-        )
-        return episodes
-
     def _announce(self) -> None:
-        """The plan, and how long it takes if that is long."""
-        settings, first = self.settings, self.looks[0]
+        """Print the plan, and an estimate of the time if it is long."""
+        settings, first, needed = self.settings, seeds_text(self.looks[0]), self._seconds(self.settings)
+        most = "" if len(self.looks) == 1 else f" (then up to {self.looks[-1]})"
         self.say(
-            f"{len(self.arms)} learners, {len(settings.step_sizes)} step sizes, {seeds_text(first)}"
-            f"{'' if len(self.looks) == 1 else f' (then up to {self.looks[-1]})'}, {settings.episodes:,} episodes a "
-            f"run; runs: {self.problem.how}"
+            f"{len(self.arms)} learners, {len(settings.step_sizes)} step sizes, {first}{most}, {settings.episodes:,} "
+            f"episodes a run; runs: {self.problem.how}"
         )
-        assert settings.episodes is not None
-        needed = self._seconds(settings, first, settings.episodes)
         if needed > LONG:
-            rest = f", more than --minutes {self.minutes:g} allows" if needed > 60 * self.minutes else ""
-            self.say(f"{seeds_text(first)} take about {duration_text(needed)}{rest}; Ctrl-C keeps what is finished")
+            more = f", more than --minutes {self.minutes:g} allows" if needed > 60 * self.minutes else ""
+            self.say(f"{first} take about {duration_text(needed)}{more}; Ctrl-C keeps what is finished")
 
     # ---- running
 
     def result(self) -> Comparison:
-        """Run, judge, and go on until the answer is clear or the time is used."""
+        """Add seeds and judge until the answer is clear or the time is used."""
+        if "processes" in self._by_engine():
+            start_workers()  # before the first line on the screen, because Ctrl-C is ignored meanwhile
         self._announce()
         self._compile()
         found = None
         for target in self.looks:
             whole = self._advance(target)
-            found = self._judged() if self.seeds else None
-            if not whole or found is None or found.family.clear:
+            found = self._judged()
+            if not whole or found.family.clear:
                 break
         assert found is not None
         return found
 
     def _compile(self) -> None:
         """Compile the arms that differ in more than numbers, in several processes: Numba compiles one at a time."""
-        compiled = [arm for arm in self.places if self.problem.compiles(arm)]
+        compiled = self._by_engine().get("threads", []) if COMPILES else []
         fixed = [arm for arm in compiled if arm.kind in (FIXED, RANDOM)][:1]
         arms = fixed + [arm for arm in compiled if arm.kind not in (FIXED, RANDOM)]
-        if not COMPILES or self.engine == "ray" or self.settings.step_size_schedule is not None:
-            return
         processes = min(os.cpu_count() or 1, COMPILING, len(arms))
         with ExitStack() as stack:
-            for k in reversed(range(processes)):  # each begins elsewhere in the list, and loads what others have kept
+            for k in reversed(range(processes)):  # each begins elsewhere in the list, and loads programs of the others
                 first = k * len(arms) // processes
                 each = [arm.settings() for arm in arms[first:] + arms[:first]]
                 if k:
-                    stack.enter_context(elsewhere(compile_arms, each, self._common, wait=False))
+                    stack.enter_context(elsewhere(compile_arms, each, self.settings.shared, wait=False))
                 else:
-                    compile_arms(each, self._common)
-
-    @property
-    def _common(self) -> dict[str, Any]:
-        """Settings of `play` that all runs share."""
-        settings = self.settings
-        return {
-            "problem": settings.problem(),
-            "marks": tuple(settings.marks.tolist()),
-            "discount": settings.discount,
-            "epsilon": settings.exploring,
-            "bonus": settings.bonus,
-            "initial_value": settings.initial_value,
-            "step_size_schedule": settings.step_size_schedule,
-        }
+                    compile_arms(each, self.settings.shared)
 
     def _advance(self, target: int) -> bool:
         """Add seeds up to a number; False if the time did not suffice."""
@@ -243,17 +217,22 @@ class _Comparing:
         return int((self.deadline - time.monotonic()) / max(self.pace, 1e-3))
 
     def _run(self, seeds: range) -> Any:
-        """The table of runs with these seeds; those that are missing are run."""
+        """The table of runs with these seeds; missing ones are run."""
         import polars as pl
 
-        by_engine: dict[str, list[Candidate]] = {}
-        for arm in self.places:
-            compiled = self.problem.compiles(arm) and self.settings.step_size_schedule is None
-            by_engine.setdefault(self.engine or ("threads" if compiled else "processes"), []).append(arm)
+        by_engine = self._by_engine()
         if "processes" in by_engine:
-            start_workers()
+            start_workers()  # they end when they have had no work for minutes
         tables = [self._sweep(arms, seeds, engine) for engine, arms in by_engine.items()]
         return pl.concat(tables, how="diagonal_relaxed")
+
+    def _by_engine(self) -> dict[str, list[Candidate]]:
+        """The arms by the engine that runs them."""
+        found: dict[str, list[Candidate]] = {}
+        for arm in self.places:
+            compiled = self.problem.compiles(arm) and self.settings.step_size_schedule is None
+            found.setdefault(self.engine or ("threads" if compiled else "processes"), []).append(arm)
+        return found
 
     def _sweep(self, arms: Sequence[Candidate], seeds: range, engine: str) -> Any:
         ladder = self.settings.ladder[0]
@@ -266,7 +245,7 @@ class _Comparing:
                 out=self.folder,
                 engine=engine,
                 quiet=not sys.stderr.isatty(),
-                **self._common,
+                **self.settings.shared,
             )
         except ValueError as problem:
             if not str(problem).startswith("out must be a folder whose runs"):
@@ -281,7 +260,7 @@ class _Comparing:
         while True:
             table = self._run(range(self.seeds))
             outcomes = [Outcome.of(arm, table) for arm in self.arms]
-            wider = self._wider(outcomes)
+            wider = {one.arm: more for one in outcomes if (more := self._beyond(one))}
             share = sum(map(len, wider.values())) / sum(map(len, self.places.values()))
             if not wider or self._fitting() < max(share * self.seeds, 1):
                 break
@@ -289,24 +268,18 @@ class _Comparing:
             self.say(f"the best step size of {len(wider)} learners is at the edge of the grid: trying {sizes}")
             for arm, places in wider.items():
                 self.places[arm] |= places
-        return Comparison(
-            replace(self.settings, seeds=self.seeds), merged(outcomes), Outcome.of(self.random, table), len(self.looks),
-            self.facts, self.problem.how, table,
-        )  # fmt: skip
+        random, settings = Outcome.of(self.random, table), replace(self.settings, seeds=self.seeds)
+        return Comparison(settings, merged(outcomes), random, len(self.looks), self.facts, self.problem.how, table)
 
-    def _wider(self, outcomes: Sequence[Outcome]) -> dict[Candidate, set[int]]:
-        """Step sizes beyond the edge of the grid, for the arms that prefer the edge."""
-        found: dict[Candidate, set[int]] = {}
-        for one in outcomes:
-            places, (low, high) = self.places[one.arm], one.at_edge
-            more = ({min(places) - 1} if low else set()) | ({max(places) + 1} if high else set())
-            if more := more & set(range(len(self.settings.ladder[0]))) - places:
-                found[one.arm] = more
-        return found
+    def _beyond(self, one: Outcome) -> set[int]:
+        """Step sizes beyond the edges of an arm's grid that are preferred."""
+        places, (low, high) = self.places[one.arm], one.at_edge
+        more = ({min(places) - 1} if low else set()) | ({max(places) + 1} if high else set())
+        return more & set(range(len(self.settings.ladder[0]))) - places
 
 
 def start_workers() -> None:
-    """Start the processes that the sweep uses, if they do not run yet, deaf to Ctrl-C: the main process ends them."""
+    """Start the sweep's processes, unless they run, and let them ignore Ctrl-C: the main process ends them."""
     import joblib
 
     try:

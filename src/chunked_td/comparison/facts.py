@@ -1,6 +1,6 @@
-"""Facts of a problem, from episodes of random actions: late rewards, chance, masks, hidden state.
+"""Facts of a problem, from episodes of random actions: late rewards, stochasticity, masks, hidden state.
 
-Everything is counted on what the learners see, so it needs no table of the environment.
+They are counted on the learners' observations, so they need no table of the environment.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from chunked_td.learners.inputs import check_reward, check_reward_vector, count_
 from chunked_td.learners.loop import reset, step
 
 STEPS = 10_000
-"""Steps that are played; the last episode is played to its end."""
+"""Fewest steps that are played; the last episode is played to its end."""
 _CLEAR = 1e-4
-"""The state counts as hidden if chance gives so strong a sign of it, in any test, in at most this share of cases."""
+"""Significance level, over all tests together, at which the state counts as hidden."""
 _FEW = 10
-"""Steps expected in a cell of a table below which nothing is tested."""
+"""Fewest steps expected in each cell of a table that is tested."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Facts:
 
     Attributes:
       length: mean steps of an episode. paid: share of the steps with a reward; last: share of the reward, by absolute
-        size, that came with an episode's last step.
+        size, paid at an episode's last step.
       chance: probability that the same action in the same state leads to another state if it is tried again.
       back: share of the steps that lead back to a state of the same episode.
       legal: mean number of actions that the mask leaves; n_actions: of all.
@@ -55,7 +55,7 @@ class Facts:
 
     @property
     def late(self) -> str:
-        """When rewards come."""
+        """Rewards that are late or rare, in words; "" if they are neither."""
         if not self.paid:
             return f"acting at random met no reward in {STEPS:,} steps"
         if self.last > 0.5:
@@ -71,7 +71,7 @@ class Facts:
 
     @property
     def random(self) -> str:
-        """Why a whole return says little about the step that gets it."""
+        """Noise in the return of a step, in words; "" if there is little."""
         if self.chance >= 0.05:
             often = f"reaches a different state {100 * self.chance:.0f} % of the time"
             return f"repeating an action in a state {often}, and a high λ passes that noise on"
@@ -80,7 +80,7 @@ class Facts:
 
     @property
     def masked(self) -> str:
-        """What the mask does; "" if there is none, or if it leaves every action."""
+        """Legal actions on average, in words; "" without a mask, or if it leaves every action."""
         if math.isnan(self.legal) or self.legal == self.n_actions:
             return ""
         return f"{self.legal:.2g} of {self.n_actions} actions are legal on average"
@@ -99,7 +99,7 @@ class _Step(NamedTuple):
 
 
 def facts_of(settings: Settings) -> Facts:
-    """Play at random and count. If values are linear in features, states cannot be counted, only steps and rewards."""
+    """Play at random and count; only steps and rewards if values are linear in features."""
     env = make_environment(settings.env, settings.max_steps, settings.env_settings, settings.wrappers)
     try:
         given = make_indexer_for(env, settings.bins, settings.low, settings.high, settings.indexer)
@@ -160,16 +160,16 @@ def _counted(steps: list[_Step], indexer: Indexer, n_actions: int) -> Facts:
 
 
 def _same(group: list[_Step]) -> float:
-    """How many of the steps of a group would lead to the same state when tried again: without bias, Σ c(c−1)/(n−1)."""
+    """Expected number of a group's steps that lead to the same state if tried again, unbiased: Σ c(c−1)/(n−1)."""
     counts = np.unique([step.target for step in group], return_counts=True)[1]
     return float((counts * (counts - 1)).sum() / (len(group) - 1))
 
 
 def _hidden(groups: list[list[_Step]], indexer: Indexer) -> str:
-    """Whether what follows an action in a state depends on an earlier observation: then the state is hidden.
+    """The strongest sign that observations hide the state, in words: the outcome depends on an earlier observation.
 
-    In a Markov chain it does not, whatever the policy. Each test is a 2 × 2 table: an earlier observation was x or not,
-    and what followed was the commonest next state (or a reward above the mean) or not.
+    In a Markov chain it does not, under any policy. Each test is a 2 × 2 table: an earlier observation was x or not,
+    and the outcome was the commonest next state (or a reward above the mean) or not.
     """
     signs = [sign for group in groups if len(group) >= 4 * _FEW for sign in _signs(group, indexer)]
     _, text, cells = max(signs, default=(0.0, "", (1, 1, 1, 1)))
@@ -177,7 +177,7 @@ def _hidden(groups: list[list[_Step]], indexer: Indexer) -> str:
 
 
 def _signs(group: list[_Step], indexer: Indexer) -> Iterator[tuple[float, str, tuple[int, int, int, int]]]:
-    """Each test of the steps with one action in one state: |z|, what was seen in words, and the table for `_chance`."""
+    """Each test of the steps with one action in one state: |z|, the finding in words, and the table for `_chance`."""
     targets, rewards = (np.array([getattr(step, name) for step in group]) for name in ("target", "reward"))
     here = f"action {group[0].action} at observation {place_text(indexer, group[0].state)}"
     found, counts = np.unique(targets, return_counts=True)
@@ -186,17 +186,17 @@ def _signs(group: list[_Step], indexer: Indexer) -> Iterator[tuple[float, str, t
     for which in ("first", "previous"):
         past = np.array([getattr(step, which) for step in group])
         for value in np.unique(past[past >= 0]):
-            was, where = past == value, f"where the {which} observation was {place_text(indexer, int(value))}"
+            was, given = past == value, f"if the {which} observation was {place_text(indexer, int(value))}"
             for what, outcome, numbers in (("pays", rewards > rewards.mean(), rewards), (leads, kept, kept)):
                 z = abs(_association(was, outcome))
                 if not math.isnan(z):
-                    means = f"{numbers[was].mean():.2g} {where}, and {numbers[~was].mean():.2g} otherwise"
+                    means = f"{numbers[was].mean():.2g} {given}, and {numbers[~was].mean():.2g} otherwise"
                     cells = len(group), int(was.sum()), int(outcome.sum()), int((was & outcome).sum())
                     yield z, f"{here} {what} {means}".replace("-", "−"), cells
 
 
 def _association(a: np.ndarray, b: np.ndarray) -> float:
-    """z of a 2 × 2 table of two events; NaN where too few steps are expected in a cell."""
+    """z of a 2 × 2 table of two events; NaN if too few steps are expected in a cell."""
     n, p, q = a.size, a.mean(), b.mean()
     if n * min(p, 1 - p) * min(q, 1 - q) < _FEW:
         return math.nan
@@ -204,7 +204,10 @@ def _association(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _chance(n: int, first: int, second: int, both: int) -> float:
-    """The probability of a 2 × 2 table as far off on either side, given its sums: exact, where z is not in its tail."""
-    from scipy.stats import hypergeom
-
-    return 2.0 * float(min(hypergeom.sf(both - 1, n, first, second), hypergeom.cdf(both, n, first, second)))
+    """Two-sided exact p-value of a 2 × 2 table, given its sums; z is inexact in the tail."""
+    factorial = np.append(0.0, np.cumsum(np.log(np.arange(1, n + 1))))  # its logarithm
+    k = np.arange(max(0, first + second - n), min(first, second) + 1)
+    log = -(factorial[k] + factorial[first - k] + factorial[second - k] + factorial[n - first - second + k])
+    probability = np.exp(log - log.max())
+    tail = min(probability[k >= both].sum(), probability[k <= both].sum())
+    return 2.0 * float(tail / probability.sum())

@@ -1,33 +1,105 @@
-"""The comparison as files: one HTML page with its pictures inside, the picture as SVG and PNG, every run as a table."""
+"""The answer as files and on a terminal: one HTML page with its pictures inside, SVG and PNG, a table of every run.
+
+The terminal gets at most forty lines, and no number is broken by a narrow one.
+"""
 
 from __future__ import annotations
 
 import io
+import shutil
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
 from chunked_td import _pages
 from chunked_td._figures import as_png, as_svg
 from chunked_td._files import write_atomically
-from chunked_td.comparison.answer import headline, hidden_texts, meanings, points, verdict, why
-from chunked_td.comparison.picture import (
-    SCORE,
-    TOP,
-    alternative,
-    apart,
-    caption,
-    details_figure,
-    ranked,
-    ranking_figure,
+from chunked_td.comparison.answer import (
+    headline,
+    hidden_texts,
+    listed,
+    mean_text,
+    meanings,
+    points,
+    rounded,
+    verdict,
+    why,
 )
-from chunked_td.comparison.results import Comparison, Row
-from chunked_td.comparison.wording import rounded, signed
+from chunked_td.comparison.picture import SCORE, SHORT, TOP, apart, details_figure, ranked, ranking_figure
+from chunked_td.comparison.results import Comparison, Outcome
 from chunked_td.learners.schedule import Schedule
 
 COLUMNS = ("learner", "verdict", "mean return", "difference", "step size α", "note")
-_SHORT = 20
-"""Characters of a name that fits above a column of numbers."""
-_BANDS = "The best of each kind, mean over seeds with 95 % intervals, every seed at its chosen step size."
+_NARROW = 64
+"""A terminal with fewer columns gets the ranking as a list."""
+_SHOWN = 4
+"""Columns of the ranking on a terminal."""
+_POINTS = 5
+"""Further facts on a terminal; the page has all."""
+
+
+# ---- the ranking as cells
+
+
+def cells(found: Comparison, one: Outcome) -> tuple[str, ...]:
+    """A row of the ranking as text, by `COLUMNS`."""
+    used = found.recommended
+    difference = "" if used is None or one is used else found.lead(one, used).span("+")
+    size = "" if one is found.random else one.step_size_text
+    same = ", ".join(found.name(arm) for arm in one.arms[1:])
+    note = "; ".join(text for text in (one.arm.note, f"the same runs: {same}" if same else "") if text)
+    return found.name(one.arm), verdict(found, one), rounded(found.score(one).value, 4), difference, size, note
+
+
+def columns(found: Comparison) -> list[str]:
+    """Names of the columns; the difference is from the first row, which is the recommended learner."""
+    used = found.recommended
+    name = "" if used is None else found.name(used.arm)
+    minus = "" if used is None else f"minus {name}" if len(name) <= SHORT else "minus the first"
+    return [minus if name == "difference" else name for name in COLUMNS]
+
+
+# ---- on a terminal
+
+
+def text(found: Comparison) -> str:
+    """Headline, reasons, ranking, and the line that trains the recommended learner."""
+    width = min(shutil.get_terminal_size((100, 24)).columns, 110)
+    left = len(found.rows) - TOP + len(found.diverged)
+    parts = [
+        "\n".join(_wrapped(line, width) for line in (*hidden_texts(found), headline(found), *why(found))),
+        _ranking(found, width) + (f"\n{left} more in compare.html" if left > 0 else ""),
+        "\n".join(_wrapped(f"- {line}", width) for line in points(found)[:_POINTS]),
+        f"Train it: {found.command}" if found.command else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _wrapped(line: str, width: int) -> str:
+    return textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _ranking(found: Comparison, width: int) -> str:
+    """Ten learners, then planning and acting at random."""
+    others = apart(found)
+    if not (found.rows or found.planning):
+        return ""
+    rows = [cells(found, one)[:_SHOWN] for one in (*ranked(found)[:TOP], *others)]
+    head = columns(found)[:_SHOWN]
+    if width < _NARROW:
+        named = ((row[0], *(f"  {name}: {x}" for name, x in zip(head[1:], row[1:], strict=True) if x)) for row in rows)
+        return "\n".join(_wrapped(line, width) for row in named for line in row)
+    wide = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    shown = _SHOWN if sum(wide) + 6 <= width else 3  # the column that a reader can do without
+    lines = [
+        "  ".join(f"{x:{'<' if k < 2 else '>'}{wide[k]}}" for k, x in enumerate(row[:shown])).rstrip()
+        for row in (head, *rows)
+    ]
+    rule = "─" * min(sum(wide[:shown]) + 2 * shown - 2, width)
+    return "\n".join([lines[0], rule, *lines[1 : -len(others)], "", *lines[-len(others) :]])
+
+
+# ---- as files
 
 
 def write(found: Comparison, folder: Path) -> list[Path]:
@@ -50,73 +122,60 @@ def write(found: Comparison, folder: Path) -> list[Path]:
 
 def render(found: Comparison, picture: str, details: str) -> str:
     """The page. Args: picture, details: SVG documents; "" if nothing is ranked."""
-    rows, title = ranked(found), f"{found.settings.env}: which λ?"
-    rest = [*rows[TOP:]]
+    rows, title, used = ranked(found), f"{found.settings.env}: which λ?", found.recommended
+    names = listed([found.name(one.arm) for one in rows[:TOP]], most=TOP)
+    alternative = f"Learners on {found.settings.env}, best first: {names}." if names else "no learner is ranked"
+    means = meanings([arm for one in found.outcomes for arm in one.arms])
+    bands = "The best of each kind, mean over seeds with 95 % intervals, every seed at its chosen step size."
+    rest = rows[TOP:]
     return _pages.page(
         title,
         f"<h1>{_pages.escape(title)}</h1>",
-        *(_pages.paragraph(text) for text in hidden_texts(found)),
+        *(_pages.paragraph(line) for line in hidden_texts(found)),
         _pages.paragraph(headline(found), "answer"),
-        *(_pages.paragraph(text) for text in why(found)),
-        _pages.picture(picture, alternative(found), caption(found)) if picture else "",
-        ranking(found, rows[:TOP], apart(found)),
-        _recipe(found),
-        _pages.folded(f"The other {len(rest)} learners", ranking(found, rest, [])) if rest else "",
+        *(_pages.paragraph(line) for line in why(found)),
+        _pages.picture(picture, alternative, _caption(found)) if picture else "",
+        _table(found, rows[:TOP], apart(found)),
+        f"<h2>Train {_pages.escape(found.name(used.arm))}</h2>" if used else "",
+        *(_pages.code(line) for line in (found.command, found.python) if line),
+        _pages.folded(f"The other {len(rest)} learners", _table(found, rest, [])) if rest else "",
         _pages.folded("More about this comparison", _pages.listed(points(found))),
-        _pages.folded("Learning curves, λ, step sizes", _pages.picture(details, "curves", _BANDS) if details else ""),
-        _pages.folded("What the learned λs are", _meanings(found)),
-        _pages.folded("How the numbers were made", _pages.listed(method(found))),
+        _pages.folded("Learning curves, λ, step sizes", _pages.picture(details, "curves", bands) if details else ""),
+        _pages.folded("What the learned λs are", _pages.table(("λ", "in words", "formula"), means) if means else ""),
+        _pages.folded("How the numbers were made", _pages.listed(_method(found))),
     )
 
 
-def cells(found: Comparison, row: Row) -> tuple[str, ...]:
-    """A row of the ranking as text, by `COLUMNS`."""
-    used, reference = found.recommended, row is found.reference
-    difference = "" if used is None or row.place == used.place else signed(found.lead(row, used))
-    size = "" if reference else row.outcome.step_size_text
-    same = ", ".join(found.name(arm) for arm in row.outcome.arms[1:])
-    note = "; ".join(text for text in (row.arm.note, f"the same runs: {same}" if same else "") if text)
-    return found.name(row.arm), verdict(found, row), rounded(row.score.value, 4), difference, size, note
-
-
-def columns(found: Comparison) -> list[str]:
-    """Names of the columns; the difference is from the first row, which is the recommended learner."""
-    used = found.recommended
-    name = "" if used is None else found.name(used.arm)
-    minus = f"minus {name}" if len(name) <= _SHORT else "minus the first"
-    return [(minus if used else "") if name == "difference" else name for name in COLUMNS]
-
-
-def ranking(found: Comparison, rows: Sequence[Row], others: Sequence[Row]) -> str:
+def _table(found: Comparison, rows: Sequence[Outcome], others: Sequence[Outcome]) -> str:
     """A table of learners; `others` are set apart."""
-    kinds = ["first" if row is found.recommended else "" for row in rows] + ["apart"] * len(others)
-    return _pages.table(columns(found), [cells(found, row) for row in (*rows, *others)], kinds, numbers=(2, 3))
+    kinds = ["first" if one is found.recommended else "" for one in rows] + ["apart"] * len(others)
+    return _pages.table(columns(found), [cells(found, one) for one in (*rows, *others)], kinds, numbers=(2, 3))
 
 
-def _recipe(found: Comparison) -> str:
+def _caption(found: Comparison) -> str:
+    """Text below the picture."""
+    left = len(found.rows) - TOP
+    more = f" {left} more in the table below." if left > 0 else ""
     if found.recommended is None:
-        return ""
-    line = _pages.code(found.command) if found.command else ""
-    return "\n".join(
-        [f"<h2>Train {_pages.escape(found.name(found.recommended.arm))}</h2>", line, _pages.code(found.python or "")]
+        return f"The {SCORE}, with 95 % intervals; dots are seeds.{more}"
+    return (
+        f"The {SCORE}, minus that of the first row. A line that does not touch 0 is a difference that is shown; the "
+        f"95 % intervals hold for all pairs at once. Dots are seeds. Acting at random: "
+        f"{mean_text(found, found.random)}.{more}"
     )
 
 
-def _meanings(found: Comparison) -> str:
-    rows = meanings([arm for one in found.outcomes for arm in one.arms])
-    return _pages.table(("λ", "in words", "formula"), rows) if rows else ""
-
-
-def method(found: Comparison) -> list[str]:
-    """How the numbers were made."""
-    settings = found.settings
+def _method(found: Comparison) -> list[str]:
+    """The method, for the last folded part."""
+    settings, exploring = found.settings, found.settings.exploring
     looks = f", judged at most {found.looks} times as seeds were added" if found.looks > 1 else ""
-    explore = f"ε = {_number(settings.exploring)}"
     bonus = "" if settings.bonus is None else f", count bonus {settings.bonus:g}/√n"
+    points = exploring.points if isinstance(exploring, Schedule) else ()
+    epsilon = ", ".join(f"{number:g} at episode {at:,}" for at, number in points) or f"{exploring:g}"
     return [
         f"Score: {SCORE}.",
         f"{len(found.outcomes)} learners, {found.seeds} seeds each{looks}; {settings.episodes:,} episodes per run, "
-        f"γ = {settings.discount:g}, {explore}{bonus}, values begin at {settings.initial_value:g}.",
+        f"γ = {settings.discount:g}, ε = {epsilon}{bonus}, values begin at {settings.initial_value:g}.",
         f"Runs: {found.how}.",
         "Step sizes: every seed is scored at the one that is best on the other half of the seeds. If the best one is "
         f"at the edge of the grid, the grid grows by one factor, at most {settings.extend} times.",
@@ -127,9 +186,3 @@ def method(found: Comparison) -> list[str]:
         "Recommended: the best fixed λ, unless a learned λ is shown to be better, or a learner with TD errors from a "
         "model to be better still; and only if it is shown to beat acting at random.",
     ]
-
-
-def _number(value: float | Schedule) -> str:
-    if not isinstance(value, Schedule):
-        return f"{value:g}"
-    return ", ".join(f"{number:g} at episode {at:,}" for at, number in value.points)

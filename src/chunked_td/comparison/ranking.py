@@ -1,11 +1,11 @@
-"""Paired comparisons that hold together, and step sizes chosen on other seeds.
+"""Simultaneous intervals of paired differences, and step sizes selected on other seeds.
 
     scores: float64[arms, seeds], paired: column k is the same seed in every arm
 
-Two-fold cross-validation over seeds chooses the step sizes (`chosen_sizes`), so that trying more of them flatters no
-arm. Differences are paired over seeds; all intervals of a family hold together (`PairedFamily`). Seeds may be added and
-the arms judged again (`LOOKS`): the interim analyses share one error rate. `benchmarks/decisions.py` measures error,
-power and wrong recommendations.
+Two-fold cross-validation over seeds selects the step sizes (`chosen_sizes`), so a larger grid does not bias an arm's
+score. All intervals of a family hold simultaneously (`PairedFamily`). Seeds may be added and the arms judged again
+(`LOOKS`): the interim analyses share one error rate. `benchmarks/decisions.py` measures error, power and wrong
+recommendations.
 """
 
 from __future__ import annotations
@@ -14,33 +14,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chunked_td.statistics import RESAMPLES, Estimate, mean_and_interval
+from chunked_td.statistics import RESAMPLES, Estimate, mean_and_interval, mean_sd
 
 ERROR = 0.05
-"""Share of families of equal arms in which some difference is shown."""
+"""Family-wise error rate: share of families of equal arms with any difference shown."""
 LEAST = 6
-"""With fewer seeds there are no intervals and no verdicts: five differences have the same sign in 1 of 16 cases."""
+"""Fewest seeds for an interval or a verdict: five differences have the same sign in 1 of 16 cases."""
 LOOKS = (10, 20, 40)
-"""Seeds per arm at which arms are judged."""
+"""Seeds per arm at the interim analyses."""
 CLOSE = 0.05
 """Two arms are equivalent if they differ by at most this share of the distance from the worst to the best mean."""
 
 
 def chosen_sizes(scores: np.ndarray) -> np.ndarray:
-    """For every seed the place of the step size that is best on the other half of the seeds: int64[seeds].
+    """Index of the step size that is best on the other half of the seeds, for every seed: int64[seeds].
 
     Args:
-      scores: float64[step sizes, seeds]; −∞ for runs that diverged. Halves are the even and the odd seeds. One seed
-        alone is its own other half.
+      scores: float64[step sizes, seeds]; −∞ for runs that diverged. Halves are the even and the odd seeds, so that
+        they remain when seeds are added. A single seed is its own other half.
     """
-    seeds = scores.shape[1]
-    found = np.zeros(seeds, np.int64)
+    found = np.zeros(scores.shape[1], np.int64)
     for half in (0, 1):
-        others = np.arange(seeds) % 2 != half
-        if seeds == 1:
-            others[:] = True
-        if others.any():
-            found[np.arange(seeds) % 2 == half] = scores[:, others].mean(axis=1).argmax()
+        others = scores[:, 1 - half :: 2] if scores.shape[1] > 1 else scores
+        found[half::2] = others.mean(axis=1).argmax()
     return found
 
 
@@ -50,11 +46,10 @@ class PairedFamily:
 
     Attributes:
       scores: float64[arms, seeds], all finite. The first `ranked` of them compete; others are for reference.
-      critical: by how many standard errors two arms must differ, so that among all pairs of equal arms no more than
-        one family in twenty shows any difference. It comes from a wild bootstrap over seeds: the residuals of the
-        paired differences get random signs, the same for all pairs, and the greatest studentised mean is noted. An arm
-        with outliers widens its own intervals only.
-      error: the share of such families.
+      critical: half-width of the intervals in standard errors, by a wild bootstrap over seeds: the residuals of the
+        paired differences get random signs, the same for all pairs, and the quantile of the greatest studentised mean
+        is taken. An arm with outliers widens its own intervals only.
+      error: family-wise error rate, the share of families of equal arms in which any interval excludes 0.
     """
 
     scores: np.ndarray
@@ -94,15 +89,14 @@ class PairedFamily:
         return float(np.ptp(self.scores)) if self.scores.size else 0.0
 
     def lead(self, arm: int, other: int) -> Estimate:
-        """By how much `arm` is better than `other`; the interval holds together with all others of the family.
+        """By how much `arm` is better than `other`; the intervals of all pairs hold simultaneously.
 
-        With fewer than `LEAST` seeds, and if all scores are the same, there is no interval: both ends are NaN.
-
-        If all seeds differ by the same amount, an outcome that n seeds have not shown may have a probability of up to
+        With fewer than `LEAST` seeds, and if all scores are the same, there is no interval: both ends are NaN. If all
+        seeds differ by the same amount, an outcome that n seeds have not shown may have a probability of up to
         1 − ε^(1/n), where ε is the error divided by the number of pairs; it may be as far off as scores can differ.
         """
-        difference = self.scores[arm] - self.scores[other]
-        mean, deviation, (arms, seeds) = float(difference.mean()), float(_standard_error(difference)), self.scores.shape
+        difference, (arms, seeds) = self.scores[arm] - self.scores[other], self.scores.shape
+        mean, deviation = float(difference.mean()), float(_standard_error(difference))
         if seeds < LEAST or self.spread <= _rounding(self.scores):
             return Estimate(mean, np.nan, np.nan)
         if deviation <= _rounding(self.scores):
@@ -119,7 +113,7 @@ class PairedFamily:
 
     @property
     def close(self) -> float:
-        """Arms that differ by no more than this are equivalent; acting at random does not count."""
+        """Limit of equivalence: 5 % of the range of the competing arms' means."""
         return CLOSE * float(np.ptp(self.scores[: self.ranked].mean(axis=1)))
 
     def equivalent(self, lead: Estimate) -> bool:
@@ -134,12 +128,12 @@ class PairedFamily:
 
 
 def unseen(runs: int, error: float) -> float:
-    """The probability that an outcome may have which none of so many runs shows, but for this error."""
+    """Upper confidence bound on the probability of an outcome that none of n runs shows."""
     return 1.0 - error ** (1.0 / runs)
 
 
 def own_interval(scores: np.ndarray, lowest: float, highest: float) -> Estimate:
-    """One arm's mean and its 95 % bootstrap interval; NaN where there are too few seeds, never of zero width.
+    """One arm's mean and its 95 % bootstrap interval: NaN with too few seeds, never of zero width.
 
     Args:
       scores: float64[seeds]. lowest, highest: of all runs of all arms.
@@ -154,10 +148,7 @@ def own_interval(scores: np.ndarray, lowest: float, highest: float) -> Estimate:
 
 
 def _standard_error(differences: np.ndarray) -> np.ndarray:
-    seeds = differences.shape[-1]
-    if seeds < 2:
-        return np.full(differences.shape[:-1], np.inf)
-    return differences.std(axis=-1, ddof=1) / np.sqrt(seeds)
+    return mean_sd(differences)[1] / np.sqrt(differences.shape[-1])
 
 
 def _rounding(scores: np.ndarray) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.comparison.arms import BOOTSTRAPS, ERRORS, FIXED, LEARNED, PLANS, RANDOM, Candidate
+from chunked_td.comparison.arms import BOOTSTRAPS, ERRORS, FIXED, KINDS, LEARNED, PLANS, RANDOM, Candidate
 from chunked_td.comparison.facts import Facts
 from chunked_td.comparison.ranking import ERROR, LEAST, PairedFamily, chosen_sizes, own_interval
 from chunked_td.comparison.settings import LARGEST, Settings
@@ -19,11 +19,10 @@ from chunked_td.statistics import Estimate
 if TYPE_CHECKING:
     import polars as pl
 
-ORDER = (FIXED, LEARNED, ERRORS, PLANS, RANDOM)
 _KEY = ("step_size", "seed", "episode")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outcome:
     """Runs of an arm.
 
@@ -31,7 +30,7 @@ class Outcome:
       step_sizes: float64[K], in order. marks: int64[T], checkpoints.
       mean_return, mean_lambda: float64[K, seeds, T], since the last checkpoint.
       lost: bool[K, seeds], whether a run diverged.
-      same: runs of other arms that are the very same.
+      same: outcomes of other arms with identical runs.
     """
 
     arm: Candidate
@@ -44,27 +43,25 @@ class Outcome:
 
     @classmethod
     def of(cls, arm: Candidate, table: pl.DataFrame) -> Outcome:
-        """The runs of an arm from those of all."""
+        """Select the runs of an arm from the table of all runs."""
         import polars as pl
 
         own = table.filter(pl.col("arm") == arm.name).sort(*_KEY)
         sizes, seeds, marks = (own[name].unique().sort().to_numpy() for name in _KEY)
-        shape = sizes.size, seeds.size, marks.size
-        returns, lambdas, lost = (
-            own[name].to_numpy().reshape(shape) for name in ("mean_return", "mean_lambda", "diverged")
-        )
+        names, shape = ("mean_return", "mean_lambda", "diverged"), (sizes.size, seeds.size, marks.size)
+        returns, lambdas, lost = (own[name].to_numpy().reshape(shape) for name in names)
         return cls(arm, sizes, marks, returns, lambdas, lost[..., 0].astype(bool))
 
     @cached_property
     def all_scores(self) -> np.ndarray:
         """float64[K, seeds]: mean return of all episodes; −∞ for runs that diverged."""
-        stretches = np.diff(self.marks, prepend=0)
+        episodes = np.diff(self.marks, prepend=0)
         with np.errstate(invalid="ignore"):
-            return np.where(self.lost, -np.inf, self.mean_return @ stretches / self.marks[-1])
+            return np.where(self.lost, -np.inf, self.mean_return @ episodes / self.marks[-1])
 
     @cached_property
     def chosen(self) -> np.ndarray:
-        """int64[seeds]: the place of every seed's step size, chosen on the other half of the seeds."""
+        """int64[seeds]: index of every seed's step size, selected on the other half of the seeds."""
         return chosen_sizes(self.all_scores)
 
     @cached_property
@@ -78,47 +75,47 @@ class Outcome:
 
     @property
     def diverged(self) -> bool:
-        """Whether a run at a chosen step size diverged: then the arm is not ranked."""
+        """Whether a run at a chosen step size diverged. If so, the arm is not ranked."""
         return not np.isfinite(self.scores).all()
 
     @property
     def best_step_size(self) -> float:
-        """The best on all seeds: for use, not for scoring."""
+        """The best step size on all seeds: for the recipe, not for scoring."""
         return float(self.step_sizes[int(self.all_scores.mean(axis=1).argmax())])
 
     @property
     def step_size_text(self) -> str:
-        """The chosen step sizes; two if the halves of the seeds chose differently."""
+        """The chosen step sizes; two if the halves of the seeds selected different ones."""
         return " and ".join(f"{self.step_sizes[place]:.4g}" for place in np.unique(self.chosen))
 
     @property
     def at_edge(self) -> tuple[bool, bool]:
-        """Whether the smallest, and the largest, step size tried was chosen and is better than the one beside it."""
+        """Whether the smallest, and the largest, step size was chosen and is better than the one next to it."""
         places, last = np.unique(self.chosen), self.step_sizes.size - 1
-        low = 0 in places and self._is_better(0, 1)
-        return low, last in places and self._is_better(-1, -2) and self.step_sizes[-1] < LARGEST
-
-    def _is_better(self, edge: int, beside: int) -> bool:
-        if self.step_sizes.size == 1:
-            return True
+        if last == 0:
+            return True, bool(self.step_sizes[0] < LARGEST)
         means = self.all_scores.mean(axis=1)
-        return bool(means[edge] > means[beside] or (np.isneginf(means[edge]) and edge == 0))
+        low = means[0] > means[1] or np.isneginf(means[0])  # all diverged: smaller ones may not
+        high = means[-1] > means[-2] and self.step_sizes[-1] < LARGEST
+        return bool(0 in places and low), bool(last in places and high)
 
     @property
     def arms(self) -> tuple[Candidate, ...]:
-        """The arm, and those with the same runs."""
+        """The arm, and the arms with identical runs."""
         return (self.arm, *(one.arm for one in self.same))
 
     def same_runs(self, other: Outcome) -> bool:
-        """Whether another arm has the same returns at every checkpoint."""
+        """Whether another arm has the same returns at every checkpoint, except in runs that diverged in both."""
         alike = self.arm.bootstrap == other.arm.bootstrap and np.array_equal(self.step_sizes, other.step_sizes)
-        return alike and np.array_equal(self.mean_return, other.mean_return, equal_nan=True)
+        if not alike or not np.array_equal(self.lost, other.lost):
+            return False
+        return np.array_equal(self.mean_return[~self.lost], other.mean_return[~other.lost], equal_nan=True)
 
 
 def merged(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
-    """Arms with the same runs as one, under the name of the simplest."""
+    """Merge arms with identical runs, under the name of the simplest."""
     found: list[Outcome] = []
-    for one in sorted(outcomes, key=lambda one: ORDER.index(one.arm.kind)):
+    for one in sorted(outcomes, key=lambda one: KINDS.index(one.arm.kind)):
         place = next((k for k, other in enumerate(found) if other.same_runs(one)), None)
         if place is None:
             found.append(one)
@@ -128,30 +125,16 @@ def merged(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
-    """An arm in the ranking. Args: score: its mean return. place: its place in the family."""
-
-    outcome: Outcome
-    score: Estimate
-    place: int
-
-    @property
-    def arm(self) -> Candidate:
-        """The arm."""
-        return self.outcome.arm
-
-
-@dataclass(frozen=True, eq=False)
 class Comparison:
     """Learners compared on a problem; printing it shows the answer.
 
     Attributes:
       settings: with the numbers of episodes and seeds filled in.
-      outcomes: one per arm; arms with the same runs are one.
+      outcomes: one per arm; arms with identical runs are one.
       random: runs of a policy that acts at random.
-      looks: how often the arms are judged, at most, as seeds are added.
-      facts: what the problem is like; None if its states cannot be counted.
-      how: where runs executed.
+      looks: number of interim analyses at most, as seeds are added.
+      facts: facts of the problem; None if its states cannot be counted.
+      how: place and kind of execution, in words.
       runs: every run and checkpoint, as a Polars table.
     """
 
@@ -171,12 +154,13 @@ class Comparison:
     @cached_property
     def family(self) -> PairedFamily:
         """All arms that did not diverge, judged together; acting at random is the last."""
-        ranked = [one.scores for one in self._ranked]
+        ranked = [one.scores for one in self.outcomes if not one.diverged]
         return PairedFamily.of(np.array([*ranked, self.random.scores]), len(ranked), ERROR / self.looks)
 
     @cached_property
-    def _ranked(self) -> list[Outcome]:
-        return [one for one in self.outcomes if not one.diverged]
+    def _places(self) -> dict[Outcome, int]:
+        ranked = (one for one in self.outcomes if not one.diverged)
+        return {one: place for place, one in enumerate((*ranked, self.random))}
 
     @property
     def diverged(self) -> list[Outcome]:
@@ -184,67 +168,67 @@ class Comparison:
         return [one for one in self.outcomes if one.diverged]
 
     @cached_property
-    def rows(self) -> list[Row]:
-        """The ranking, best mean first; those that plan are apart."""
-        return [row for row in self._all if row.arm.kind != PLANS]
+    def rows(self) -> list[Outcome]:
+        """The ranking, best mean first, without arms that plan."""
+        return [one for one in self._ranking if one.arm.kind != PLANS]
 
     @cached_property
-    def planning(self) -> list[Row]:
+    def planning(self) -> list[Outcome]:
         """Arms that plan, best mean first."""
-        return [row for row in self._all if row.arm.kind == PLANS]
+        return [one for one in self._ranking if one.arm.kind == PLANS]
 
     @cached_property
-    def reference(self) -> Row:
-        """Acting at random."""
-        return self._row(self.random, len(self._ranked))
+    def _ranking(self) -> list[Outcome]:
+        ranked = [one for one in self._places if one is not self.random]
+        return sorted(ranked, key=lambda one: -self.seeds_of(one).mean())
 
-    @cached_property
-    def _all(self) -> list[Row]:
-        rows = [self._row(one, place) for place, one in enumerate(self._ranked)]
-        return sorted(rows, key=lambda row: -row.score.value)
+    def seeds_of(self, one: Outcome) -> np.ndarray:
+        """float64[seeds]: the scores of a ranked arm."""
+        return self.family.scores[self._places[one]]
 
-    def _row(self, one: Outcome, place: int) -> Row:
+    def score(self, one: Outcome) -> Estimate:
+        """The mean score of a ranked arm with its own interval."""
         scores = self.family.scores
-        return Row(one, own_interval(scores[place], float(scores.min()), float(scores.max())), place)
+        return own_interval(self.seeds_of(one), float(scores.min()), float(scores.max()))
 
-    def lead(self, row: Row, other: Row) -> Estimate:
-        """By how much a learner is better than another: above 0 if it is ahead."""
-        return self.family.lead(row.place, other.place)
+    def lead(self, one: Outcome, other: Outcome) -> Estimate:
+        """By how much an arm is better than another; positive if it is ahead."""
+        return self.family.lead(self._places[one], self._places[other])
 
-    def beats_random(self, row: Row) -> bool:
-        """Whether a learner is shown to be better than acting at random."""
-        return self.lead(row, self.reference).low > 0.0
+    def beats_random(self, one: Outcome) -> bool:
+        """Whether an arm is shown to be better than acting at random."""
+        return self.lead(one, self.random).low > 0.0
 
     @cached_property
-    def recommended(self) -> Row | None:
+    def recommended(self) -> Outcome | None:
         """The learner to use, or None.
 
         The best fixed λ; instead of it a learned λ, and instead of that expected TD errors, if shown to be better; and
-        only what is shown to beat acting at random. One that plans if nothing else does.
+        only if shown to beat acting at random. An arm that plans if no other beats it.
         """
         if self.seeds < LEAST:
             return None
-        used: Row | None = None
+        used: Outcome | None = None
         for kind in (FIXED, LEARNED, ERRORS):
-            best = next((row for row in self.rows if row.arm.kind == kind and self.beats_random(row)), None)
+            best = next((one for one in self.rows if one.arm.kind == kind and self.beats_random(one)), None)
             if best is not None and (used is None or self.lead(best, used).low > 0.0):
                 used = best
-        return used or next((row for row in self.planning if self.beats_random(row)), None)
+        return used or next((one for one in self.planning if self.beats_random(one)), None)
 
     @property
-    def best_fixed(self) -> Row | None:
+    def best_fixed(self) -> Outcome | None:
         """The fixed λ with the best mean."""
-        return next((row for row in self.rows if row.arm.kind == FIXED), None)
+        return next((one for one in self.rows if one.arm.kind == FIXED), None)
 
     def name(self, arm: Candidate) -> str:
-        """An arm in tables and sentences; its bootstrap is named if there are several."""
+        """Name of an arm in tables and sentences; with its bootstrap if there are several."""
         if len(set(self.settings.bootstraps)) == 1 or arm.kind == RANDOM:
             return arm.label
         return f"{arm.label} ({BOOTSTRAPS[arm.bootstrap]})"
 
     @property
     def headline(self) -> str:
-        """What to use, and how sure that is."""
+        """The recommendation and its evidence, in one to three sentences."""
         from chunked_td.comparison.answer import headline
 
         return headline(self)
@@ -254,14 +238,14 @@ class Comparison:
         """A Python script that trains the recommended learner."""
         from chunked_td.comparison.recipe import script
 
-        return None if self.recommended is None else script(self.recommended.outcome, self.settings)
+        return None if self.recommended is None else script(self.recommended, self.settings)
 
     @property
     def command(self) -> str | None:
-        """The `chunked-td train` line for it."""
+        """The `chunked-td train` line that trains it."""
         from chunked_td.comparison.recipe import command
 
-        return None if self.recommended is None else command(self.recommended.outcome, self.settings)
+        return None if self.recommended is None else command(self.recommended, self.settings)
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write compare.html, compare.svg, compare.png and compare.parquet into a folder."""
@@ -270,7 +254,7 @@ class Comparison:
         return write(self, Path(folder))
 
     def __str__(self) -> str:
-        from chunked_td.comparison.screen import text
+        from chunked_td.comparison.page import text
 
         return text(self)
 

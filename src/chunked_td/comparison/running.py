@@ -45,7 +45,7 @@ class RunnableProblem:
 
     @property
     def how(self) -> str:
-        """Where runs execute, in words."""
+        """Place and kind of execution, in words."""
         if self.dynamics is not None:
             return "compiled (the environment's transitions are known)"
         return f"step by step in {os.cpu_count()} processes ({self.reason.partition(';')[0]})"
@@ -53,7 +53,7 @@ class RunnableProblem:
 
 @functools.lru_cache(maxsize=4)
 def problem_of(text: str) -> RunnableProblem:
-    """The problem that `Settings.problem` describes."""
+    """The problem of `Settings.problem`."""
     settings = of_problem(text)
     env = make_environment(settings.env, settings.max_steps, settings.env_settings, settings.wrappers)
     try:
@@ -68,7 +68,7 @@ def problem_of(text: str) -> RunnableProblem:
 
 
 def indexer_of(settings: Settings, env: Any) -> Any:
-    """How observations become states; None leaves it to the learner."""
+    """The mapping from observations to states; None leaves it to the learner."""
     return make_indexer_for(env, settings.bins, settings.low, settings.high, settings.indexer)
 
 
@@ -81,18 +81,18 @@ def _not_compiled(settings: Settings) -> str:
 
 
 def _dynamics(env: Any, settings: Settings) -> Any:
-    """Compiled dynamics, with the legal actions of Gymnasium's action mask if that is to be applied."""
+    """Compiled dynamics; with the legal actions of Gymnasium's action mask, if it is applied."""
     from chunked_td import TransitionTable, dynamics_of
 
     _, info = env.reset(seed=0)
     inner = env.unwrapped
     own = getattr(inner, "dynamics", None) is not None
     if own and "action_mask" in info and not settings.action_mask:
-        raise ValueError("its compiled dynamics offer legal actions only, and the mask is to be ignored")
+        raise ValueError("compiled dynamics offer legal actions only, and --no-action-mask ignores the mask")
     if own or not ("action_mask" in info and settings.action_mask):
         return dynamics_of(env, horizon=settings.max_steps)
     if not callable(getattr(inner, "action_mask", None)):
-        raise ValueError("the environment does not give the action mask of every state")
+        raise ValueError("the environment does not provide the action mask of every state")
     legal = np.array([inner.action_mask(state) for state in range(int(inner.observation_space.n))], bool)
     return TransitionTable.from_env(env, legal=legal)
 
@@ -115,7 +115,7 @@ def play(
     """One run; returns the columns episode, mean_return and mean_lambda (since the last checkpoint) and diverged.
 
     Args:
-      problem: of `Settings.problem`. bootstrap, rule: of an `Candidate`. marks: checkpoints.
+      problem: of `Settings.problem`. bootstrap, rule: of a `Candidate`. marks: checkpoints.
       step_size_schedule: factors that multiply the step size. code: digest of a user's file.
     """
     found, arm, ends = problem_of(problem), Candidate(bootstrap, rule), np.array(marks)
@@ -140,7 +140,7 @@ def play(
 
 
 def compile_arms(each: Sequence[Mapping[str, Any]], common: Mapping[str, Any]) -> None:
-    """Compile what arms will run, into the cache on disk, with a run of one episode each."""
+    """Compile the programs of arms into the cache on disk, with a run of one episode each."""
     for settings in each:
         play(0.5, 0, **{**common, **settings, "marks": (1,)})
 
@@ -191,7 +191,7 @@ def make_learner(
 
 
 class _MeanLambda:
-    """Adds up λ step by step, between checkpoints."""
+    """Mean λ of the steps between checkpoints."""
 
     def __init__(self, agent: Any, marks: np.ndarray):
         self.agent, self.marks, self.episode = agent, marks, -1
@@ -208,5 +208,5 @@ class _MeanLambda:
 
     @property
     def means(self) -> np.ndarray:
-        """Mean λ per checkpoint; NaN if there was no step."""
+        """Mean λ per checkpoint; NaN without a step."""
         return np.divide(self.total, self.steps, out=np.full(self.total.size, np.nan), where=self.steps > 0)

@@ -1,4 +1,4 @@
-"""Settings of a comparison, as plain values: they travel to other processes, into files and onto command lines."""
+"""Settings of a comparison, as plain values: for other processes, files and command lines."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from chunked_td.learners.exploration import EPSILON
 from chunked_td.learners.schedule import Schedule, check_schedule
 
 LARGEST = 1.0
-"""Grids of step sizes do not grow beyond it."""
+"""Upper limit of step sizes when a grid grows."""
 EPISODES = 1_000
-"""Episodes of a run, if they fit into the time."""
+"""Episodes of a run by default, if they fit into the time."""
 _CHECKPOINTS = 50
 
 _PROBLEM = (
@@ -30,7 +30,7 @@ _PROBLEM = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What to compare, and on which problem; arguments as in `chunked_td.compare`."""
+    """Problem and learners of a comparison; arguments as in `chunked_td.compare`."""
 
     env: str
     episodes: int | None = None
@@ -80,14 +80,14 @@ class Settings:
 
     @property
     def marks(self) -> np.ndarray:
-        """Numbers of finished episodes at which means since the last one are kept."""
+        """Checkpoints: numbers of finished episodes at which means since the last one are recorded."""
         episodes = self.episodes or EPISODES
         every = -(-episodes // _CHECKPOINTS)
         return np.unique([*range(every, episodes, every), episodes])
 
     @property
     def ladder(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Every step size that may be tried, in order, and the indices of those to begin with.
+        """Every step size that may be tried, in order, and the indices of the first grid.
 
         The first and the last factor of the grid continue it, `extend` times and not beyond 1; factors of 2 continue a
         single size.
@@ -101,8 +101,15 @@ class Settings:
                 high.append(min(high[-1] * above, LARGEST))
         return (*low[:-1], *grid, *high[1:]), tuple(range(len(low) - 1, len(low) - 1 + len(grid)))
 
+    @property
+    def shared(self) -> dict[str, Any]:
+        """Arguments of `running.play` that all runs share."""
+        names = ("discount", "bonus", "initial_value", "step_size_schedule")
+        own = {"problem": self.problem(), "marks": tuple(self.marks.tolist()), "epsilon": self.exploring}
+        return own | {name: getattr(self, name) for name in names}
+
     def problem(self) -> str:
-        """The environment and its states as JSON; a digest stands for the code of a user's file."""
+        """The environment and its states as JSON; a digest represents the code of a user's file."""
         found = {name: getattr(self, name) for name in _PROBLEM}
         if is_file(self.env):
             found |= {"env": absolute(self.env), "code": digest(self.env)}
@@ -110,10 +117,9 @@ class Settings:
 
 
 def of_problem(text: str) -> Settings:
-    """Settings that have the problem of `Settings.problem`."""
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()
-    }
+    """Settings with the problem that `Settings.problem` returned."""
+    found: dict[str, Any] = json.loads(text)
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
     values.pop("code", None)
     return Settings(**values)
 
@@ -127,3 +133,8 @@ def digest(text: str) -> str:
     """A digest of the Python file in "maze.py:Maze"; "" if there is none."""
     path = Path(text.partition(".py")[0] + ".py")
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
+
+
+def short(value: float) -> str:
+    """The shortest text of a number that has its value: "0.9", "1", "0.1234567"."""
+    return text if float(text := f"{value:g}") == value else repr(float(value))

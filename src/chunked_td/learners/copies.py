@@ -115,20 +115,19 @@ def check_sharing(agent: Any, copies: int) -> None:
     if copies == 1:
         return
     source = agent.lambda_source
-    reason = ""
     if source.follows_episode:
-        reason = f"{type(source).__name__} keeps the episode under way in its own arrays"
+        reason = f"{type(source).__name__} keeps the current episode in its arrays"
     elif agent.features is not None:
         reason = "features keep the observation of one episode"
     elif agent.view not in ("traces", "offline", "sampled"):
         view = str(agent.view).partition("(")[0].lower()
-        reason = f"view {view!r} needs the values to be still between the steps of an episode, or keeps it itself"
-    if reason:
-        raise ValueError(
-            f"env: a vector environment of {copies} copies, but {reason}, and can follow one episode only. Take a "
-            "single "
-            f"environment (gymnasium.make), or a learner with view='traces'"
-        )
+        reason = f"view {view!r} follows one episode only"
+    else:
+        return
+    raise ValueError(
+        f"env must be a single environment, got a vector environment of {copies} copies: {reason}. Take one from "
+        f"gymnasium.make, or a learner with a table, view='traces' and another λ source"
+    )
 
 
 @contextmanager

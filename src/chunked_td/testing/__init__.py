@@ -7,9 +7,9 @@
     report.raise_for_failures()       # in a test suite
 
 `check_gae` is for rollouts, `check_token_gae` for batches of tokens with a mask, and `check_relations` for a whole
-training step, whose right result nobody knows: it tests what must not change the result. Functions may take NumPy, JAX
-or Torch arrays; `array=` says how to make one. Where a function has no argument for something, its adapter raises
-`NotSupported`, and the case counts as not expressible.
+training step, whose right result is unknown: it changes what must not matter. Functions may take NumPy, JAX or Torch
+arrays; `array=` makes one from NumPy's. If a function has no argument for something, its adapter raises `NotSupported`,
+and the case counts as not expressible.
 """
 
 from chunked_td.testing.checks import check_gae, check_relations, check_token_gae

@@ -14,7 +14,7 @@ import numpy as np
 
 Arguments = dict[str, Any]
 GARBAGE = 77.0
-"""What stands where nothing should be read."""
+"""The number at places that must not be read."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Case:
     """One kind of input.
 
     Args:
-      about: one line. build: (generator or None, γ, λ) → arguments. settings: which (γ, λ) are tried.
+      about: one line. build: (generator or None, γ, λ) → arguments. settings: the (γ, λ) that are tried.
       tolerance: of the comparison, relative to the largest number expected. half: whether arrays have 16 bits.
     """
 
@@ -236,7 +236,7 @@ def _integer_mask(rng: Any, discount: float, lambda_: float) -> Arguments:
 
 
 def _masked_reward(rng: Any, discount: float, lambda_: float) -> Arguments:
-    """The reward stands at the token behind the last one of the answer, which is masked."""
+    """The reward is at the masked token behind the last one of the answer."""
     given = _beside(_tokens(rng), True, GARBAGE)
     rewards = given["rewards"].copy()
     first = rewards.shape[1] - 2
@@ -300,8 +300,8 @@ def _two_lambdas(rng: Any, discount: float, lambda_: float) -> Arguments:
 
 TOKEN_CASES = {
     "plain": Case("complete answers, no padding", _all_tokens),
-    "padding on the right": Case("what stands behind an answer does not matter", _padded(True)),
-    "padding on the left": Case("what stands before an answer does not matter", _padded(False)),
+    "padding on the right": Case("tokens behind an answer do not matter", _padded(True)),
+    "padding on the left": Case("tokens before an answer do not matter", _padded(False)),
     "tool tokens": Case(
         "masked tokens in the middle do not decay credit, and their values are not read", _tool(GARBAGE)
     ),

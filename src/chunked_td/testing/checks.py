@@ -160,7 +160,7 @@ def _check(f: Any, case: Case, answer: Any, array: Array, draws: int) -> Example
 
 
 def _called(f: Any, arguments: Arguments, array: Array) -> tuple[Any, BaseException | None]:
-    """What f returns as NumPy arrays, and the exception if it raises one."""
+    """The result of f as NumPy arrays, and the exception if it raises one."""
     given = dict(arguments)
     optional = {name: given.pop(name) for name in OPTIONAL if name in given}
     if optional and not _takes(f, optional):
@@ -174,7 +174,7 @@ def _called(f: Any, arguments: Arguments, array: Array) -> tuple[Any, BaseExcept
         if "lambda_value" in optional:
             return np.stack([_as_numpy(x) for x in found]), None
         return _as_numpy(found), None
-    except Exception as problem:  # whatever a function of someone else raises is a finding
+    except Exception as problem:  # any exception of a user's function is a finding
         return None, problem
 
 

@@ -1,4 +1,4 @@
-"""What a check found: a table as text, and the smallest example of each failure."""
+"""The result of a check: a table as text, and the smallest example of each failure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class NotSupported(Exception):
-    """Raise it in an adapter if the function has no way to express what a case asks for."""
+    """Raise it in an adapter if the function has no argument for a case."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a λ method converges to, by linear algebra: its fixed point, bias, variance of the target, contraction rate.
+"""Fixed point, bias, variance of the target and contraction rate of a λ method, by linear algebra.
 
 With small steps, a tabular method with traces settles where its expected update over an episode is zero,
 
@@ -12,7 +12,7 @@ not depend on what was before, so two functions of the pair (x, a) are enough:
 
 Both are linear in the values. The fixed point has h = 0 in every row that is visited: for action values in every pair,
 for state values in the mean over a ~ π. If λ depends on (x, a) alone then w = λ h, and h = 0 at Q^π, where
-E[δ|x,a] = 0. If it depends on what came of the step then E[λ δ] ≠ 0 there, and Q^π is not the fixed point.
+E[δ|x,a] = 0. If it depends on the outcome of the step then E[λ δ] ≠ 0 there, and Q^π is not the fixed point.
 
 A λ may also depend on the way to x_t within the episode: on x_{t−1} (`BackwardLambda`). Then w and h are functions of
 the pair and of that memory (`places`). The true values stay a fixed point: E[δ_t | all that was before a_{t+1}] = 0.
@@ -54,7 +54,7 @@ _MOST_TURNS = 100  # of policy iteration
 
 @dataclass(frozen=True, eq=False)
 class FixedPoint:
-    """Where a λ method settles. R rows: S states ("td"), or S·A pairs, state first.
+    """The fixed point of a λ method. R rows: S states ("td"), or S·A pairs, state first.
 
     Attributes:
       values: float64[R, d], the fixed point; NaN in rows that are never visited.
@@ -80,13 +80,6 @@ class FixedPoint:
     def max_bias(self) -> float:
         """The largest error of a visited row, over all reward components."""
         return float(np.nanmax(np.abs(self.bias)))
-
-    @property
-    def mean_bias(self) -> float:
-        """Root mean square error over the visits of an episode, of the values summed over reward components."""
-        seen = self.visits > 0
-        errors = self.bias[seen].sum(axis=1)
-        return float(np.sqrt(np.average(errors**2, weights=self.visits[seen])))
 
     @property
     def mean_variance(self) -> float:
@@ -122,18 +115,18 @@ def fixed_point(
     Models and sources that count or learn are taken as they are after ever more episodes: forward and backward
     probabilities are the true ones under the policy, 1/n(x) is 0, n(x)/n(y) is the ratio of expected visits. A source
     whose λ has no such limit (`AdaptiveLambda`, `MetaGradientLambda`, and `GreedyLambda` where it
-    forgets) is refused unless `learned` says what it has learned.
+    forgets) is refused unless `learned` has its arrays.
 
     Args:
       problem: a `TransitionTable`, or other dynamics that can be listed.
       lambda_source: a source; its λ is computed by its own kernel. A number is a constant λ. A function
-        λ(x, a, x', a') of state and action numbers is asked for every transition; a' is None on the last one.
+        λ(x, a, x', a') of state and action numbers is called for every transition; a' is None on the last one.
       learner: "td", "sarsa", "expected_sarsa" or "q_learning".
       policy: "uniform", or float64[S, A].
       values, epsilon: for the ε-greedy policy of action values, float64[S, A], instead of `policy`. A source that reads
         action values sees these; by default it sees Q^π or Q*, and for state values always V^π.
       discount: γ.
-      learned: for a source that learns, its `arrays` as they are in the end, by name; those left out are zero. None:
+      learned: for a source that learns, its final `arrays` by name; missing ones are zero. None:
         what they tend to.
     """
     require("fixed_point", "scipy")

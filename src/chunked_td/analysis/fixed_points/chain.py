@@ -32,7 +32,7 @@ class Problem(NamedTuple):
 
     table: TransitionTable
     policy: np.ndarray  # float64[S, A]
-    epsilon: float  # of the policy where it is an ε-greedy one, else NaN
+    epsilon: float  # of the policy if it is ε-greedy, else NaN
     bootstrap: int
     discount: float
 
@@ -75,7 +75,7 @@ class Problem(NamedTuple):
         """The policy in the bootstrap, float64[S, A]: that which acts, or the best action of Q-learning.
 
         Args:
-          values: float64[rows, d]. The best action is the first of those that the policy may take.
+          values: float64[rows, d]. The best action is the first that the policy may take.
         """
         if self.bootstrap != Q_LEARNING:
             return self.policy
@@ -87,7 +87,7 @@ class Problem(NamedTuple):
 
 
 def _policy(table: TransitionTable, policy: Any, values: Any, epsilon: Any) -> tuple[np.ndarray, float]:
-    """float64[S, A], and ε where it is an ε-greedy one; NaN where the policy cannot be said that way."""
+    """float64[S, A], and ε if it is ε-greedy, else NaN."""
     legal = table.legal_actions
     if (values is None) != (epsilon is None):
         raise ValueError("values and epsilon must be given together")
@@ -109,7 +109,7 @@ class Places(NamedTuple):
     """Every place that an episode can be in. Outcomes of a node are numbered first[node] .. first[node + 1] − 1."""
 
     state: np.ndarray  # int64[P]
-    previous: np.ndarray  # int64[P], x_{t−1}·A + a_{t−1}, a_{t−1} being 0 where it is not remembered; or −1
+    previous: np.ndarray  # int64[P], x_{t−1}·A + a_{t−1}, a_{t−1} being 0 if it is not remembered; or −1
     first: np.ndarray  # int64[P·A + 1]
     outcome: np.ndarray  # int64[M], numbers of the table
     target: np.ndarray  # int64[M], the place that it leads to; −1 where the episode ends
@@ -178,7 +178,7 @@ class Moves(NamedTuple):
 
     @classmethod
     def make(cls, problem: Problem, places: Places, *, cut: bool = False) -> Moves:
-        """All transitions; with `cut` those of the step at which an episode is cut, where no a' is drawn."""
+        """All transitions; with `cut` only truncating ones, at which no a' is drawn."""
         table, A = problem.table, problem.table.n_actions
         policy = problem.policy[places.state]
         node = np.repeat(np.arange(places.first.size - 1), np.diff(places.first))
@@ -213,7 +213,7 @@ class Chain(NamedTuple):
     cut: Moves
     row: np.ndarray  # int64[N], the row of each node
     visits: np.ndarray  # float64[N], expected visits per episode
-    occupied: np.ndarray | None  # float64[T, N], P(node at t) where episodes may be cut; None if hardly any is
+    occupied: np.ndarray | None  # float64[T, N], P(node at t) if episodes may be truncated; None if almost none is
 
     @classmethod
     def make(cls, problem: Problem, places: Places) -> Chain:
@@ -245,7 +245,7 @@ class Chain(NamedTuple):
 
 
 def _visits(begin: np.ndarray, move: Any, horizon: int) -> tuple[np.ndarray | None, np.ndarray]:
-    """P(node at t) for t = 0 .. T − 1, or None if hardly any episode is cut or T is too large; and expected visits."""
+    """P(node at t) for t < T, or None if almost no episode is truncated or T is too large; and expected visits."""
     from scipy import sparse
     from scipy.sparse.linalg import splu
 
@@ -255,7 +255,7 @@ def _visits(begin: np.ndarray, move: Any, horizon: int) -> tuple[np.ndarray | No
             try:
                 return None, splu(sparse.csc_array(sparse.eye_array(begin.size) - move.T)).solve(begin)
             except RuntimeError:  # exactly singular
-                text = f"horizon must be at most {len(found):,} where an episode may go on for ever, got {horizon:,}"
+                text = f"horizon must be at most {len(found):,} if an episode may never end, got {horizon:,}"
                 raise ValueError(text) from None
         found.append(now)
         if now.sum() <= _SURVIVING:

@@ -33,7 +33,7 @@ def as_weight(given: Any) -> LambdaSource | LambdaFunction:
 
 
 def places_for(source: LambdaSource | LambdaFunction, problem: Problem) -> Places | None:
-    """Where a λ that depends on the way has to be followed; None if it depends on the transition alone."""
+    """The nodes of a λ that depends on the path; None if it depends on the transition alone."""
     if not isinstance(source, LambdaSource):
         return None
     if Needs.PREDECESSORS in source.needs_with(problem.bootstrap):
@@ -46,7 +46,7 @@ read = slot("arrays", "read")
 
 
 class Choices(NamedTuple):
-    """What a step tells of the learner."""
+    """Facts of the learner at a step."""
 
     bootstrap: Any
     n_actions: int
@@ -55,7 +55,7 @@ class Choices(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Transitions whose λ is asked for."""
+    """Transitions whose λ is computed."""
 
     source: Any
     rule: Choices
@@ -97,11 +97,11 @@ def fill_lambda(address):
 def lambdas_of(
     source: LambdaSource | LambdaFunction, chain: Chain, pairs: Chain, values: np.ndarray, learned: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """λ of the transitions that go on and of those at which an episode is cut, float64[n, d] each.
+    """λ of the transitions that continue and of truncating ones, float64[n, d] each.
 
     Args:
       chain: with the memory that the source has. pairs: without.
-      values: float64[rows, d], those that the source sees. learned: see `fixed_point`.
+      values: float64[rows, d], as the source reads them. learned: see `fixed_point`.
     """
     if not isinstance(source, LambdaSource):
         return _asked(source, chain, chain.going), _asked(source, chain, chain.cut)
@@ -172,7 +172,7 @@ class LimitModel(NamedTuple):
     weights: Annotated[np.ndarray, "float64[n]"]
     visited: Annotated[np.ndarray, "float64[S]"]
     came: Annotated[np.ndarray, "float64[N]"]  # P^π of the predecessor of each node
-    node: Annotated[np.ndarray, "int64[1]"]  # the one that is asked about
+    node: Annotated[np.ndarray, "int64[1]"]  # the one in question
 
     chance, overlap = staticmethod(TableOracle.chance), staticmethod(TableOracle.overlap)
     following, target = staticmethod(TableOracle.following), staticmethod(TableOracle.target)
@@ -197,7 +197,7 @@ class LimitModel(NamedTuple):
 
 
 def state_visits(pairs: Chain) -> np.ndarray:
-    """How often an episode leaves each state, float64[S]."""
+    """Expected number of steps from each state in an episode, float64[S]."""
     return pairs.visits.reshape(pairs.problem.policy.shape).sum(axis=1)
 
 
@@ -226,7 +226,7 @@ def _predecessors(chain: Chain, pairs: Chain) -> np.ndarray:
 
 
 class Limits:
-    """What λ sources learn from, once values stand at the true ones; see `chunked_td.lambdas.base.Settled`."""
+    """Inputs of learned λ sources at the true values; see `chunked_td.lambdas.base.Settled`."""
 
     def __init__(self, pairs: Chain, values: np.ndarray) -> None:
         self._chain, self._values = pairs, values
@@ -268,7 +268,7 @@ class Limits:
     def returns(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the returns from a state (SARSA: a pair), float64[S, A]; reward components summed.
 
-        With λ = 1 the λ-return is the return, whatever the values are that it is compared with.
+        With λ = 1 the λ-return is the return, for any values that it is compared with.
         """
         problem = self._chain.problem
         reward = problem.table.reward.sum(axis=1, keepdims=True)
@@ -298,5 +298,5 @@ class Limits:
 
 
 def _cleaned(spread: np.ndarray, scale: float) -> np.ndarray:
-    """Variances, where what is left by rounding is zero."""
+    """Variances, with rounding errors set to zero."""
     return np.where(spread > 1e-12 * scale, spread, 0.0)

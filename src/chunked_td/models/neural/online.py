@@ -1,4 +1,4 @@
-"""A network as the model of one learner: `ChunkedSarsa(env, model=NeuralModel(env), …)`, one run, on a CPU.
+"""A network as the model of one learner: `ChunkedExpectedSarsa(env, model=NeuralModel(env), …)`, one run, on a CPU.
 
 `World` trains the networks of many runs of equal episodes together; this class answers one transition at a time, for
 any discrete environment and episodes of any length. Both do the same, for transition n = 1, 2, …:
@@ -113,7 +113,7 @@ class NeuralModel:
     """A network that predicts the next state, trained online: `model=` of any chunked learner.
 
         model = NeuralModel(env, hidden=(64, 64), train_every=4)
-        agent = ChunkedSarsa(env, model=model)
+        agent = ChunkedExpectedSarsa(env, model=model)
 
     It predicts the state (the percept X = S); rewards and the end of an episode are not part of it.
 
