@@ -159,6 +159,27 @@ def test_a_name_bound_anew_is_another_program():
 
 
 @pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
+def test_what_changes_in_place_is_another_program():
+    table, part = np.array([2.0]), types.SimpleNamespace(weigh=lambda number: 3.0 * number)
+
+    class Reads:
+        def weigh(number):
+            return table[0] * number
+
+    class Given:
+        weigh = part.weigh
+
+    assert link(entry, {"part": Reads}, SIGNATURE)(5) == 10.0
+    table[0] = 4.0
+    assert link(entry, {"part": Reads}, SIGNATURE)(5) == 20.0
+    assert link(entry, {"part": Given}, SIGNATURE)(5) == 15.0
+    program = link(entry, {"part": Given}, SIGNATURE)
+    assert link(entry, {"part": Given}, SIGNATURE) is program
+    Given.weigh = lambda number: 7.0 * number
+    assert link(entry, {"part": Given}, SIGNATURE)(5) == 35.0
+
+
 def test_what_cannot_be_digested_is_not_kept(monkeypatch):
     settings = types.ModuleType("settings")
     settings.SCALE = 2.0
