@@ -198,11 +198,15 @@ def backward_pass(values, rows, delta, lambda_, length, discount, step_size):
             values[natural(rows[t]), 0] += step_size * u
             sound &= abs(u) <= largest  # false of NaN too
         return sound
-    for t in range(length - 1, -1, -1):
-        row = rows[t]
-        for i in range(delta.shape[1]):
-            if t + 1 < length:
+    t = length
+    while t > 0:
+        t -= 1
+        row = natural(rows[t])
+        if t + 1 < length:
+            for i in range(delta.shape[1]):
                 delta[t, i] += discount * lambda_[t + 1, i] * delta[t + 1, i]
-            values[row, i] += step_size * delta[t, i]
-            sound &= abs(delta[t, i]) <= largest
+        for i in range(delta.shape[1]):
+            u = delta[t, i]
+            values[row, i] += step_size * u
+            sound &= abs(u) <= largest
     return sound
