@@ -217,10 +217,10 @@ print(link(entry, {{"part": Doubles}}, (nb.int64,))(4))
 """
 
 
-def in_a_process(tmp_path, **environment):
-    text = SCRIPT.format(path=os.path.dirname(__file__))
+def in_a_process(tmp_path, first="", **environment):
+    text = first + textwrap.dedent(SCRIPT.format(path=os.path.dirname(__file__)))
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), **environment}
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(text)], env=env, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return float(done.stdout)
 
@@ -238,6 +238,45 @@ def test_damaged_and_unwritable_folders_only_cost_time(tmp_path):
     assert in_a_process(tmp_path) == 8.0
     (tmp_path / "file").write_text("no folder")
     assert in_a_process(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "file" / "below")) == 8.0
+
+
+FULL = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, resource.RLIM_INFINITY))
+"""
+
+
+@pytest.mark.skipif(not COMPILED or sys.platform == "win32", reason="needs compiled code, and limits of Unix")
+def test_a_full_disk_keeps_nothing_wrong(tmp_path):
+    assert in_a_process(tmp_path, first=FULL) == 8.0
+    assert in_a_process(tmp_path) == 8.0
+    assert list((tmp_path / "cache").rglob("*.nbc"))
+
+
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
+def test_two_processes_link_at_once(tmp_path):
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda _: in_a_process(tmp_path), range(2))) == [8.0, 8.0]
+    assert in_a_process(tmp_path) == 8.0
+
+
+WAITING = """
+import chunked_td._link.cache, os, signal, threading
+from numba.core import lowering
+def interrupted(*arguments, **keywords):
+    os.kill(os.getpid(), signal.SIGINT)
+    return lower(*arguments, **keywords)
+lower, lowering.Lower.lower = lowering.Lower.lower, interrupted
+"""
+
+
+@pytest.mark.skipif(not COMPILED or sys.platform == "win32", reason="needs compiled code, and signals of Unix")
+def test_ctrl_c_while_compiling_keeps_nothing_wrong(tmp_path):
+    with pytest.raises(AssertionError, match="KeyboardInterrupt"):
+        in_a_process(tmp_path, first=WAITING)
+    assert not list((tmp_path / "cache").rglob("*.nbc"))
+    assert in_a_process(tmp_path) == 8.0
 
 
 # ---- random numbers, and trees by address
