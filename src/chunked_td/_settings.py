@@ -71,7 +71,7 @@ def _plain(value: Any) -> bool | int | float:
 
 def new_array(layout: str, sizes: Mapping[str, int]) -> np.ndarray:
     """Zeros for a layout such as "float64[S, A]"; dimensions are names in `sizes` or numbers."""
-    dtype, dims = Layout.of(layout)
+    dtype, dims, *_ = Layout.of(layout)
     if not all(dim in sizes or dim.isdigit() for dim in dims):
         raise ValueError(f"arrays: dimensions must be numbers or one of {', '.join(sizes)}, got {layout!r}")
     return np.zeros([sizes[dim] if dim in sizes else int(dim) for dim in dims], dtype)

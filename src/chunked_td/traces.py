@@ -52,10 +52,10 @@ class View(KernelSettings):
 class Trace(NamedTuple):
     """Live entries `rows[:count]` with weights `weight[:count]`; `slot[row]` is a row's place, or −1."""
 
-    rows: Annotated[np.ndarray, "int64[capacity]"]
+    rows: Annotated[np.ndarray, "int64[capacity] in [0, rows)"]
     weight: Annotated[np.ndarray, "float64[capacity, d]"]
-    slot: Annotated[np.ndarray, "int32[rows]"]
-    count: Annotated[np.ndarray, "int64[1]"]  # pyright: ignore[reportIncompatibleMethodOverride]
+    slot: Annotated[np.ndarray, "int32[rows], unsaved"]
+    count: Annotated[np.ndarray, "int64[1], unsaved"]  # pyright: ignore[reportIncompatibleMethodOverride]
 
     @classmethod
     def empty(cls, rows: int, components: int, capacity: int = 64) -> Trace:

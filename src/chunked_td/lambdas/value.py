@@ -54,7 +54,7 @@ class ValueLambda(LambdaSource):
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Between steps no state has a mass; one that had would be listed twice."""
         if arrays["mass"].any():
-            raise ValueError("mass must be zero between steps")
+            raise ValueError("lambda_mass must be zero between steps")
 
     def needs_with(self, bootstrap: int) -> Needs:
         """State values need no policy of other states; SARSA, and λ without policy noise, that of no action but one."""

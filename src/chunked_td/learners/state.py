@@ -59,24 +59,24 @@ class Tables(NamedTuple):
 
     values: Annotated[np.ndarray, "float64[rows, d]"]  # row = s (state values) or s·A + a
     legal: Annotated[np.ndarray, "bool[S, A]"]  # [0, A] where λ does not need it
-    nvec: Annotated[np.ndarray, "int64[n]"]  # sizes of the state components
-    parts: Annotated[np.ndarray, "bool[d, c]"]  # which state components decide reward i
+    nvec: Annotated[np.ndarray, "int64[n], unsaved"]  # sizes of the state components
+    parts: Annotated[np.ndarray, "bool[d, c], unsaved"]  # which state components decide reward i
     exploration: Any = None  # the compiled form of an `Exploration`; None is ε-greedy
 
 
 class Memory(NamedTuple):
     """What a learner carries from step to step within an episode."""
 
-    policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_t), as it was when a_t was drawn
+    policy: Annotated[np.ndarray, "float64[A] in [0, 1]"]  # π(·|x_t), as it was when a_t was drawn
     next_policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_{t+1})
-    scratch: Annotated[np.ndarray, "float64[A]"]
-    lambda_t: Annotated[np.ndarray, "float64[d]"]
-    delta_t: Annotated[np.ndarray, "float64[d]"]
-    previous: Annotated[np.ndarray, "int64[one]"]  # s_{t−1}·A + a_{t−1}, or −1 at the start
-    rows: Annotated[np.ndarray, "int64[T]"]  # the episode so far, for updates at its end
+    scratch: Annotated[np.ndarray, "float64[A], unsaved"]
+    lambda_t: Annotated[np.ndarray, "float64[d], unsaved"]
+    delta_t: Annotated[np.ndarray, "float64[d], unsaved"]
+    previous: Annotated[np.ndarray, "int64[one] in [-1, pairs)"]  # s_{t−1}·A + a_{t−1}, or −1 at the start
+    rows: Annotated[np.ndarray, "int64[T] in [0, rows)"]  # the episode so far, for updates at its end
     delta: Annotated[np.ndarray, "float64[T, d]"]
     lambda_: Annotated[np.ndarray, "float64[T, d]"]
-    length: Annotated[np.ndarray, "int64[one]"]
+    length: Annotated[np.ndarray, "int64[one], unsaved"]
 
     @classmethod
     def empty(cls, n_actions: int, components: int, capacity: int) -> Memory:
