@@ -144,12 +144,10 @@ def take_arrays(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
 
 
 def _check_shape(name: str, array: np.ndarray, fresh: tuple[int, ...], layout: Layout, sizes: dict[str, int]) -> None:
-    """Compare with the layout; a dimension that the file is free to choose enters `sizes`."""
-    wanted: list[Any] = []
+    """Compare with the layout. Dimensions without a size yet get that of a new learner, open ones that of the file."""
     for axis, dim in enumerate(layout.dims):
-        if dim in _OPEN and axis < array.ndim:
-            sizes.setdefault(dim, array.shape[axis])
-        wanted.append(sizes.get(dim, dim) if dim in _OPEN else min(sizes.get(dim, fresh[axis]), fresh[axis]))
+        sizes.setdefault(dim, array.shape[axis] if dim in _OPEN and axis < array.ndim else fresh[axis])
+    wanted = [sizes[dim] if dim in _OPEN else min(sizes[dim], n) for dim, n in zip(layout.dims, fresh, strict=True)]
     if array.dtype != layout.dtype or list(array.shape) != wanted:
         shown = f"{layout.dtype}[{', '.join(map(str, wanted))}]"
         raise ValueError(f"{name} must be {shown}, got {array.dtype}{list(array.shape)}")
@@ -159,12 +157,19 @@ def _check_bounds(name: str, array: np.ndarray, layout: Layout, sizes: Mapping[s
     """Compare with the bounds of the layout; without any, whole numbers are those that float64 has exactly."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got inf or nan")
-    least, most = (sizes[word] if word in sizes else float(word) for word in (layout.least, layout.most))
+    least, most = (_number(word, sizes) for word in (layout.least, layout.most))
     if array.dtype.kind in "iu":
         least, most = max(least, -LARGEST), min(most, LARGEST)
     if array.size and not (array.min() >= least and (array.max() < most or (layout.closed and array.max() == most))):
         shown = f"[{least}, {most}{']' if layout.closed else ')'}"
         raise ValueError(f"{name} must lie in {shown}, got {array.min()} to {array.max()}")
+
+
+def _number(word: str, sizes: Mapping[str, int]) -> float:
+    """A bound as a number: that of a dimension, or the one written there."""
+    if word in sizes:
+        return sizes[word]
+    return int(word) if word.lstrip("-").isdigit() else float(word)
 
 
 def _with_room(fresh: np.ndarray, given: np.ndarray) -> np.ndarray:
