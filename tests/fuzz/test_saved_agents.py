@@ -1,4 +1,4 @@
-"""Saved agents from strangers: a file that is wrong is refused by name, and none makes compiled code leave its arrays."""
+"""Saved agents from strangers: what is wrong is refused by name, and no file makes compiled code leave its arrays."""
 
 from __future__ import annotations
 
@@ -227,10 +227,20 @@ BAD_ARRAYS = [
     ("sarsa", "trace_rows", lambda a: a + 64, r"trace_rows must lie in \[0, 48\), got"),
     ("sarsa", "trace_rows", lambda a: np.zeros_like(a), "trace_rows must name each row at most once"),
     ("sarsa", "trace_weight", lambda a: a[:-1], r"trace_weight must be float64\[\d+, 1\]"),
-    ("sarsa", "counts_pairs", lambda a: a - [0, 10**9, 0, 0], r"counts_pairs must have targets in \[0, 16\), got -1"),
-    ("sarsa", "counts_pairs", lambda a: a + [0, 16, 0, 0], r"counts_pairs must have targets in \[0, 16\), got"),
-    ("sarsa", "counts_pairs", lambda a: a + [10**6, 0, 0, 0], r"counts_pairs must have origins in \[0, \d+\), got"),
-    ("sarsa", "counts_pairs", lambda a: a * [1, 1, 0, 1], r"counts_pairs must have numbers in \[1, "),
+    (
+        "sarsa",
+        "counts_pairs",
+        lambda a: np.subtract(a, [0, 10**9, 0, 0]),
+        r"counts_pairs must have targets in \[0, 16\), got -1",
+    ),
+    ("sarsa", "counts_pairs", lambda a: np.add(a, [0, 16, 0, 0]), r"counts_pairs must have targets in \[0, 16\), got"),
+    (
+        "sarsa",
+        "counts_pairs",
+        lambda a: np.add(a, [10**6, 0, 0, 0]),
+        r"counts_pairs must have origins in \[0, \d+\), got",
+    ),
+    ("sarsa", "counts_pairs", lambda a: np.multiply(a, [1, 1, 0, 1]), r"counts_pairs must have numbers in \[1, "),
     ("sarsa", "counts_pairs", lambda a: a[[0] * 5], "counts_pairs: an origin and a target must be there once"),
     ("sarsa", "counts_pairs", lambda a: a[:, :3], r"counts_pairs must be int64\[\d+, 4\], got int64\[\d+, 3\]"),
     ("offline", "memory_rows", lambda a: a + 48, r"memory_rows must lie in \[0, 48\), got"),

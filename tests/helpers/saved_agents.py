@@ -1,7 +1,7 @@
 """A second process for the fuzz tests of saved agents, in which compiled code checks every index.
 
     CHUNKED_TD_BOUNDSCHECK=1 python saved_agents.py make FOLDER    one file of every kind, in the middle of an episode
-    CHUNKED_TD_BOUNDSCHECK=1 python saved_agents.py walk FOLDER    200 steps with each file in it, by the kind in its name
+    CHUNKED_TD_BOUNDSCHECK=1 python saved_agents.py walk FOLDER    200 steps with each file, by the kind in its name
 
 A walk may end in an error that a learner raises by itself; an index out of its array is an IndexError, and fails.
 """
@@ -20,7 +20,11 @@ import chunked_td as ctd
 
 def world(observation, rewards=1):
     shape = () if rewards == 1 else (rewards,)
-    spaces = {"observation_space": observation, "action_space": Discrete(3), "reward_space": SimpleNamespace(shape=shape)}
+    spaces = {
+        "observation_space": observation,
+        "action_space": Discrete(3),
+        "reward_space": SimpleNamespace(shape=shape),
+    }
     space = SimpleNamespace(**spaces)
     space.unwrapped = space
     return space
@@ -35,7 +39,10 @@ KINDS = {
     "values": (STATES, lambda env: ctd.ChunkedSarsa(env, lambda_source=ctd.ValueLambda(), view="true_online")),
     "hashed": (STATES, lambda env: ctd.ChunkedTD(env, lambda_source=ctd.BackwardLambda(), indexer=ctd.make_indexer())),
     "lineage": (STATES, lambda env: ctd.LineageExpectedSarsa(env, seed=1, planner=ctd.PrioritisedSweeping())),
-    "greedy": (STATES, lambda env: ctd.SarsaLambda(env, lambda_source=ctd.GreedyLambda(), exploration=ctd.CountBonus())),
+    "greedy": (
+        STATES,
+        lambda env: ctd.SarsaLambda(env, lambda_source=ctd.GreedyLambda(), exploration=ctd.CountBonus()),
+    ),
     "factored": (GRID, lambda env: ctd.FactoredChunkedExpectedSarsa(env, lambda_source=ctd.FactoredLambda((0, 1)))),
     "tiles": (LINE, lambda env: ctd.SarsaLambda(env, indexer=ctd.TileCoding(env, 4, 2), view="true_online")),
 }

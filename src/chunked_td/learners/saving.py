@@ -219,11 +219,12 @@ def _rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray], given: Mappi
 def _check_room(cls: type[Learner], settings: Any, arrays: Mapping[str, np.ndarray], actions: int, paid: int) -> None:
     """Refuse settings that would take more memory than the arrays of the file itself."""
     indexer, width = settings["indexer"], 1 if cls.bootstrap == STATE else actions
-    wanted = {"values": known_states(indexer) * width * paid}
+    rows, nvec, wanted = known_states(indexer) * width, indexer.nvec or (), {}
     if isinstance(settings.get("reward_source"), LearnedComponents):
-        wanted = {"values": wanted["values"] * (len(indexer.nvec or ()) + 1), "division_inverse": sum(indexer.nvec or ()) ** 2}
+        paid, wanted["division_inverse"] = len(nvec) + 1, sum(nvec) ** 2
     if isinstance(indexer, Features):
         wanted["trace_weights"] = indexer.count * width * paid
+    wanted["values"] = rows * paid
     for name, size in wanted.items():
         if arrays[name].size != size:
             raise ValueError(f"{name} must have {size} numbers for these settings, got {arrays[name].size}")
@@ -299,8 +300,6 @@ def _written(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 def _read(name: str, value: Any, arrays: dict[str, np.ndarray], given: Mapping[str, Any]) -> Any:
     """A setting from JSON; or what was given in its place, which must be the same."""
-    if name == "indexer":
-        return indexer_from_state(_with_arrays(value, arrays))
     if isinstance(value, dict) and "object" in value:
         return _model(value, arrays, given["model"])
     if isinstance(value, dict) and "function" in value:
@@ -312,14 +311,28 @@ def _read(name: str, value: Any, arrays: dict[str, np.ndarray], given: Mapping[s
         if mine != value:
             raise _Unfit(f"{name}: the saved learner uses {value}, got {mine}")
         return given[name]
-    if isinstance(value, dict) and "name" in value:
-        settings = {key: _scheduled(item) for key, item in value.items()}
-        cls = _OURS.get(name, {}).get(settings.pop("name"))
-        if cls is None:
-            missing = f"{value['name']}, which is not part of chunked_td; build it and pass it as load(…, {name}=…)"
+    found = _value(value, arrays)
+    if name == "indexer":
+        return indexer_from_state(found)
+    if isinstance(found, dict):
+        part = found.pop("name")
+        if part not in _OURS.get(name, {}):
+            missing = f"{part}, which is not part of chunked_td; build it and pass it as load(…, {name}=…)"
             raise _Unfit(f"{name}: the saved learner uses {missing}")
-        return cls(**settings)
-    return _scheduled(_with_arrays(value, arrays))
+        return _OURS[name][part](**found)
+    return found
+
+
+def _value(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """A value from JSON, with arrays in place of their names, schedules, and tuples for lists."""
+    if isinstance(value, list):
+        return tuple(_value(item, arrays) for item in value)
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"array"}:
+        return arrays.pop(value["array"])
+    found = {key: _value(item, arrays) for key, item in value.items()}
+    return Schedule(**found) if found.keys() == {"points", "hold"} else found
 
 
 def _model(value: dict[str, Any], arrays: dict[str, np.ndarray], given: Any) -> Any:
@@ -334,19 +347,3 @@ def _model(value: dict[str, Any], arrays: dict[str, np.ndarray], given: Any) -> 
     if value["saved"]:
         given.load_arrays(saved)
     return given
-
-
-def _scheduled(value: Any) -> Any:
-    """A schedule where a setting is one; lists as tuples, as settings have them."""
-    if isinstance(value, list):
-        return tuple(_scheduled(item) for item in value)
-    return Schedule(_scheduled(value["points"]), value["hold"]) if isinstance(value, dict) else value
-
-
-def _with_arrays(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """A nested state with its arrays in place of their names."""
-    if isinstance(value, dict):
-        if value.keys() == {"array"}:
-            return arrays.pop(value["array"])
-        return {key: _with_arrays(item, arrays) for key, item in value.items()}
-    return [_with_arrays(item, arrays) for item in value] if isinstance(value, list) else value

@@ -40,10 +40,15 @@ _TUPLES = {
     "world_counts_": "_state.planning.world.counts",
     "world_": "_state.planning.world",
 }
-"""The tuples of a learner that are saved, by the prefix of their arrays' names in a file: entries before what has them."""
+"""The tuples of a learner that are saved, by the prefix of their arrays' names in a file; inner ones first."""
 
 _OPEN = {"T", "capacity", "slots"}
-_COUNTERS = {Memory: ("T", "length"), Episode: ("T", "length"), Trace: ("capacity", "count"), Counts: ("capacity", "size")}
+_COUNTERS = {
+    Memory: ("T", "length"),
+    Episode: ("T", "length"),
+    Trace: ("capacity", "count"),
+    Counts: ("capacity", "size"),
+}
 """A dimension that grows, and the field that says how much of it is in use."""
 
 
@@ -206,7 +211,11 @@ def _counts(agent: Learner, prefix: str, counts: Counts, size: int) -> Counts:
     if prefix == "counts_":
         seen = len(agent.percepts) if agent.percept == "reward-state" else most
         most = {ForwardCounts: seen, BackwardCounts: most * agent.n_actions, PartCounts: LARGEST}[kind]
-    bounds = {"origins": (ORIGIN, 0, counts.head.size), "targets": (TARGET, least, most), "numbers": (NUMBER, 1, LARGEST)}
+    bounds = {
+        "origins": (ORIGIN, 0, counts.head.size),
+        "targets": (TARGET, least, most),
+        "numbers": (NUMBER, 1, LARGEST),
+    }
     for column, (place, low, high) in bounds.items():
         found = pairs[:, place]
         if size and not low <= found.min() <= found.max() < high:
