@@ -71,9 +71,7 @@ def check_layout(value: Any) -> Any:
 def zeros(cls: Any, sizes: Mapping[str, int], /, **given: Any) -> Any:
     """A NamedTuple of this class: zeros for the arrays that it declares, of these sizes, but for what is `given`."""
     declared = {name: layout for name, layout in layouts(cls).items() if name not in given}
-    shapes = {
-        name: [sizes[dim] if dim in sizes else int(dim) for dim in dims] for name, (_, dims, *_) in declared.items()
-    }
+    shapes = {name: [sizes[dim] if dim in sizes else int(dim) for dim in one.dims] for name, one in declared.items()}
     return cls(**{name: np.zeros(shape, declared[name].dtype) for name, shape in shapes.items()}, **given)
 
 

@@ -39,9 +39,7 @@ class LinearTrace(NamedTuple):
     weights: Annotated[np.ndarray, "float64[weights, d]"]
     old: Annotated[np.ndarray, "float64[d]"]  # of true online: Q(x_t, a_t) before update t − 1
     shown: Annotated[np.ndarray, "float64[numbers]"]  # x_{t+1}, as the features take it
-    which: Annotated[
-        np.ndarray, "int64[2, active] in [0, features)"
-    ]  # the features that are not zero, and their values
+    which: Annotated[np.ndarray, "int64[2, active] in [0, features)"]  # the features that are not zero: numbers, values
     value: Annotated[np.ndarray, "float64[2, active]"]
     found: Annotated[np.ndarray, "int64[2] in [0, active]"]  # how many features are not zero
     begun: Annotated[np.ndarray, "int64[1] in [0, 1]"]  # 1 once the features of x_t are there
