@@ -25,7 +25,8 @@ from helpers.worlds import World
 class PlainForward(ctd.LambdaSource):
     """The paper's λ, as anyone would write it down."""
 
-    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
+    def asks(self, bootstrap):
+        return ("mixture",)
 
     def lambda_t(self, step):
         return step.chance() * step.choice() if step.bootstrap == SARSA else step.mixture()
@@ -36,7 +37,9 @@ class CompiledForward(ctd.LambdaSource):
     """The same as a kernel, with a setting."""
 
     factor: float = 1.0
-    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
+
+    def asks(self, bootstrap):
+        return ("mixture",)
 
     @staticmethod
     @ctd.kernel
@@ -50,7 +53,8 @@ class CompiledForward(ctd.LambdaSource):
 class PlainExpected(ctd.LambdaSource):
     """Σ P̂(x'|x,a)² of the action taken, by listing what may come."""
 
-    needs = ctd.Needs.OUTCOMES
+    def asks(self, bootstrap):
+        return ("outcomes",)
 
     def lambda_t(self, step):
         return sum(p * p for _, p in step.outcomes(step.action))
@@ -243,7 +247,8 @@ def test_a_source_without_a_formula_and_a_class_instead_of_an_instance_are_refus
 def test_needs_that_no_count_model_meets():
     @dataclass(frozen=True)
     class Both(ctd.LambdaSource):
-        needs = ctd.Needs.OUTCOME | ctd.Needs.PREDECESSORS
+        def asks(self, bootstrap):
+            return ("chance", "came_from")
 
         def lambda_t(self, step):
             return 0.5
@@ -258,7 +263,8 @@ PLAIN = """
 import chunked_td as ctd
 
 class Halfway(ctd.LambdaSource):
-    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
+    def asks(self, bootstrap):
+        return ("mixture",)
 
     def lambda_t(self, step):
         return 0.5 * step.mixture()
@@ -268,7 +274,8 @@ import chunked_td as ctd
 from chunked_td.lambdas.step import WHOLE, mixture
 
 class Halfway(ctd.LambdaSource):
-    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
+    def asks(self, bootstrap):
+        return ("mixture",)
 
     @staticmethod
     @ctd.kernel
@@ -313,7 +320,8 @@ import chunked_td as ctd
 
 @dataclass(frozen=True)
 class Mine(ctd.LambdaSource):
-    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
+    def asks(self, bootstrap):
+        return ("mixture",)
 
     @staticmethod
     @ctd.kernel
