@@ -38,6 +38,9 @@ class View(KernelSettings):
 
     and with methods `clear()`, to forget the episode, and `grown(rows, capacity)`, the same with room for more. Many
     have a `Trace` in the field `entries`, and take `clear_in_python`, `grown_rows` and `clear_entries` for these.
+
+    The arrays are saved with the learner. A dimension that grows with an episode is called `capacity`, `T` or `slots`;
+    numbers that kernels use as indices state their bounds, as in "int64[capacity] in [0, rows)".
     """
 
     def empty(self, rows: int, components: int, capacity: int) -> Any:
