@@ -11,6 +11,7 @@ import numpy as np
 from benchmarks.c_rivals import NOTICE, Rival, library
 from benchmarks.python_rivals import dense_sarsa
 from benchmarks.timing import Row, at_least, at_most, fastest
+from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor
 from chunked_td.lambdas.base import MODEL
 from chunked_td.lambdas.constant import ConstantLambda
@@ -32,7 +33,7 @@ def make_run(kind: str, episodes: int, seed: int = 0, **sizes) -> Run:
         make(**sizes),
         learner=learner,
         lambda_source=source,
-        model="counts" if source.needs & MODEL else None,
+        model="counts" if source.inputs(BOOTSTRAPS[learner]) & MODEL else None,
         view="offline",
         step_size=0.1,
         discount=1.0,

@@ -29,6 +29,7 @@ from chunked_td.lambdas.watkins import WatkinsLambda
 from chunked_td.learners.count_models import component_parts
 from chunked_td.learners.state import Tables
 from chunked_td.models.counts import part_value
+from chunked_td.simulation.networks import number_asked
 
 
 @pytest.mark.parametrize("source", [ConstantLambda, WatkinsLambda])
@@ -44,8 +45,8 @@ def test_every_file_of_the_room_is_found():
     assert set(SOURCES.values()) >= free | modelled
     made = [cls(0.5) if required_settings(cls) else cls() for cls in SOURCES.values()]
     assert all(source.is_compiled for source in made)
-    assert {type(s) for s in made if not s.needs & MODEL} >= free
-    assert not {type(s) for s in made if not s.needs & MODEL} & modelled
+    assert {type(s) for s in made if not s.inputs(STATE) & MODEL} >= free
+    assert not {type(s) for s in made if not s.inputs(STATE) & MODEL} & modelled
 
 
 def test_a_source_states_its_names_once():
@@ -122,7 +123,7 @@ def test_sources_are_read_from_text(tmp_path):
         read_source(str(file))
 
 
-def test_a_formula_of_ones_own_asks_no_network_the_question_of_another():
+def test_a_formula_of_ones_own_gets_no_number_that_answers_another():
     class Same(ForwardLambda):
         pass
 
@@ -131,9 +132,18 @@ def test_a_formula_of_ones_own_asks_no_network_the_question_of_another():
         def lambda_t(source, step, i):
             return 0.0
 
-    question = ForwardLambda().device_question(STATE)
-    assert Same().device_question(STATE) == question is not None
-    assert Squared().device_question(STATE) is None
+    number = number_asked(ForwardLambda(), STATE)
+    assert number_asked(Same(), STATE) == number is not None
+    assert number_asked(Squared(), STATE) is None
+
+
+def test_a_question_that_there_is_not_is_refused():
+    class Wrong(ForwardLambda):
+        def asks(self, bootstrap):
+            return ("mixtures",)
+
+    with pytest.raises(ValueError, match=r"asks must be one of .*, got 'mixtures'; did you mean 'mixture'\?"):
+        Wrong().inputs(STATE)
 
 
 @pytest.mark.parametrize("value", [0.5, np.float32(0.5), np.float64(0.5), 1, np.int64(1), 0])

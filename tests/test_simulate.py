@@ -16,6 +16,7 @@ import pytest
 
 import chunked_td as ctd
 from chunked_td._link import kernel
+from chunked_td.bootstraps import STATE
 from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor, SkewedSplit, TransitionTable
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.lambdas.step import WHOLE, chance, expected_mixture, first, following, mixture, weight
@@ -55,7 +56,8 @@ FIXED = [ctd.ConstantLambda(0.7), ctd.ConstantLambda(0.0), ctd.ConstantLambda(1.
 class Taken(ctd.LambdaSource):
     """The probability of what came, for the action taken; the policy is left out."""
 
-    needs = ctd.Needs.OUTCOME
+    def asks(self, bootstrap):
+        return ("chance",)
 
     @staticmethod
     @kernel
@@ -67,7 +69,8 @@ class Taken(ctd.LambdaSource):
 class Mixed(ctd.LambdaSource):
     """The mixture under the policy, with every bootstrap."""
 
-    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
+    def asks(self, bootstrap):
+        return ("mixture",)
 
     @staticmethod
     @kernel
@@ -79,7 +82,8 @@ class Mixed(ctd.LambdaSource):
 class MixedExpected(ctd.LambdaSource):
     """The expected mixture, with every bootstrap."""
 
-    needs = ctd.Needs.OUTCOMES | ctd.Needs.POLICY
+    def asks(self, bootstrap):
+        return ("expected_mixture",)
 
     @staticmethod
     @kernel
@@ -91,7 +95,8 @@ class MixedExpected(ctd.LambdaSource):
 class Listed(ctd.LambdaSource):
     """Σ P̂² of the action taken, by listing its outcomes."""
 
-    needs = ctd.Needs.OUTCOMES
+    def asks(self, bootstrap):
+        return ("outcomes",)
 
     @staticmethod
     @kernel
@@ -204,7 +209,11 @@ def check_both_faces(dynamics, learner, case):
     for k, seed in enumerate((3, 11)):
         agent, misses, returned = played_by_hand(dynamics, learner, *case, seed)
         rows = runs.values[k].shape[0]
-        same = np.testing.assert_allclose if case[1] == "oracle" and case[0].needs & ctd.Needs.OUTCOMES else equal
+        same = (
+            np.testing.assert_allclose
+            if case[1] == "oracle" and {"overlaps", "outcomes"} & case[0].inputs(STATE)
+            else equal
+        )
         same(runs.values[k], agent.tables.values[:rows])
         assert (runs.misses[k], runs.returns_at[k, 0]) == (misses, returned), case
         assert runs.values[k].any()

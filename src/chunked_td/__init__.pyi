@@ -16,7 +16,6 @@ from chunked_td.indexing import make_indexer as make_indexer
 from chunked_td.lambdas.adaptive import AdaptiveLambda as AdaptiveLambda
 from chunked_td.lambdas.backward import BackwardLambda as BackwardLambda
 from chunked_td.lambdas.base import LambdaSource as LambdaSource
-from chunked_td.lambdas.base import Needs as Needs
 from chunked_td.lambdas.constant import ConstantLambda as ConstantLambda
 from chunked_td.lambdas.expected import ExpectedLambda as ExpectedLambda
 from chunked_td.lambdas.factored import FactoredLambda as FactoredLambda

@@ -25,7 +25,8 @@ class KernelSettings:
         returns the value to keep.
       arrays: what is kept from step to step, as a layout by name, e.g. {"mean": "float64[S]"}: S states, A actions, d
         reward components, rows of the table of values (states, or pairs of state and action). The arrays start at zero,
-        grow with the tables and are saved with the learner.
+        grow with the tables and are saved with the learner. Numbers that kernels use as indices state their bounds,
+        as in "int64[rows] in [0, rows)", which `load` compares.
     """
 
     checks: ClassVar[Mapping[str, Callable[[str, Any], Any]]] = {}
@@ -47,8 +48,8 @@ class KernelSettings:
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Refuse, with a ValueError, arrays of a file that kernels could index outside of.
 
-        `load` has compared dtypes and shapes with `arrays`, and that all numbers are finite. Where kernels use learned
-        numbers as indices, they are checked here.
+        `load` has compared dtypes, shapes and bounds with `arrays`, and that all numbers are finite. This is for what
+        bounds cannot say.
         """
 
     def compiled(self, sizes: Mapping[str, int]) -> Any:
@@ -71,7 +72,7 @@ def _plain(value: Any) -> bool | int | float:
 
 def new_array(layout: str, sizes: Mapping[str, int]) -> np.ndarray:
     """Zeros for a layout such as "float64[S, A]"; dimensions are names in `sizes` or numbers."""
-    dtype, dims = Layout.of(layout)
+    dtype, dims, *_ = Layout.of(layout)
     if not all(dim in sizes or dim.isdigit() for dim in dims):
         raise ValueError(f"arrays: dimensions must be numbers or one of {', '.join(sizes)}, got {layout!r}")
     return np.zeros([sizes[dim] if dim in sizes else int(dim) for dim in dims], dtype)

@@ -38,6 +38,9 @@ class View(KernelSettings):
 
     and with methods `clear()`, to forget the episode, and `grown(rows, capacity)`, the same with room for more. Many
     have a `Trace` in the field `entries`, and take `clear_in_python`, `grown_rows` and `clear_entries` for these.
+
+    The arrays are saved with the learner. A dimension that grows with an episode is called `capacity`, `T` or `slots`;
+    numbers that kernels use as indices state their bounds, as in "int64[capacity] in [0, rows)".
     """
 
     def empty(self, rows: int, components: int, capacity: int) -> Any:
@@ -52,10 +55,10 @@ class View(KernelSettings):
 class Trace(NamedTuple):
     """Live entries `rows[:count]` with weights `weight[:count]`; `slot[row]` is a row's place, or −1."""
 
-    rows: Annotated[np.ndarray, "int64[capacity]"]
+    rows: Annotated[np.ndarray, "int64[capacity] in [0, rows)"]
     weight: Annotated[np.ndarray, "float64[capacity, d]"]
-    slot: Annotated[np.ndarray, "int32[rows]"]
-    count: Annotated[np.ndarray, "int64[1]"]  # pyright: ignore[reportIncompatibleMethodOverride]
+    slot: Annotated[np.ndarray, "int32[rows], unsaved"]
+    count: Annotated[np.ndarray, "int64[1], unsaved"]  # pyright: ignore[reportIncompatibleMethodOverride]
 
     @classmethod
     def empty(cls, rows: int, components: int, capacity: int = 64) -> Trace:

@@ -46,7 +46,6 @@ class FallingLambda(ctd.LambdaSource):
     """λ = 1/√k in episode k: the schedule after Kearns and Singh (2000), whose λ falls as values become known."""
 
     id, label, group = "falling", "λ = 1/√episode", "null baselines"
-    needs = ctd.Needs.NOTHING
     arrays: ClassVar[Mapping[str, str]] = {"episodes": "float64[1]"}
 
     @ctd.kernel

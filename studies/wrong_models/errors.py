@@ -57,21 +57,22 @@ class CorruptedModel(ModelError):
     seed: int = 0
     states: tuple[int, ...] | None = None
 
+    arrays: ClassVar[Mapping[str, str]] = {"visits": "int64[S, A] in [0, inf)"}
     checks: ClassVar = {"fraction": check_probability, "seed": _check_seed, "states": _check_states}
 
     def make_arrays(self, states: int, n_actions: int) -> Mapping[str, np.ndarray]:
-        """w, where the count of misread visits of each (s, a) begins, and its visits."""
+        """w, and where the count of misread visits of each (s, a) begins."""
         rows = states * n_actions
         offset = np.random.default_rng([self.seed, 1]).random(rows)
         wrong = wrong_states(states, self.seed, self.states)
-        return {"wrong": wrong, "offset": offset, "visits": np.zeros(rows, np.int64)}
+        return {"wrong": wrong, "offset": offset}
 
     @kernel
     def misread(error, step):
         """The wrong state at every 1/f-th visit."""
         row = step.state * step.n_actions + step.action
-        n = error.visits[row]
-        error.visits[row] = n + 1
+        n = error.visits[step.state, step.action]
+        error.visits[step.state, step.action] = n + 1
         before, after = n * error.fraction + error.offset[row], (n + 1) * error.fraction + error.offset[row]
         error.seen[0] = error.wrong[step.next_state] if int(after) > int(before) else step.next_state
         return error.seen[0]
@@ -118,11 +119,8 @@ class StaleModel(ModelError):
 
     until: int
 
+    arrays: ClassVar[Mapping[str, str]] = {"episodes": "int64[1] in [0, inf)"}
     checks: ClassVar = {"until": partial(check_whole, least=0)}
-
-    def make_arrays(self, states: int, n_actions: int) -> Mapping[str, np.ndarray]:
-        """How many episodes have begun."""
-        return {"episodes": np.zeros(1, np.int64)}
 
     @kernel
     def misread(error, step):

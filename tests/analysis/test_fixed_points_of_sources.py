@@ -57,7 +57,7 @@ def test_update_and_variance_are_those_of_all_episodes(name, learner):
     source, define = DEFINED[name]
     for seed in (1, 2):
         table = short_table(seed)
-        needs_legal = source.needs_with({"td": 0, "sarsa": 1, "expected_sarsa": 2}[learner]) & ctd.Needs.LEGAL
+        needs_legal = "legal" in source.inputs({"td": 0, "sarsa": 1, "expected_sarsa": 2}[learner])
         pi = table.legal_actions / 2 if needs_legal else skewed_policy(table, seed)
         found = fixed_point(table, source, learner=learner, discount=0.9, policy=pi if not needs_legal else "uniform")
         every = Enumerated(table, pi, learner, 0.9)
@@ -154,7 +154,7 @@ def check_against_simulation(table, source, learner, *, seeds=64, episodes=8000,
     The offline view under a fixed policy is linear with independent episodes, so its mean is the fixed point itself for
     any step size, once the start is forgotten. 5 standard errors: fails by chance once in 10⁴ runs for 100 rows.
     """
-    counted = source.needs & (ctd.Needs.PREDECESSORS | ctd.Needs.VISITS)
+    counted = {"came_from", "visits"} & set(source.asks(0))
     runs = simulate(
         table, learner=learner, lambda_source=source, model="counts" if counted else "oracle", step_sizes=step_size,
         seeds=np.arange(seeds), epsilon=1.0, discount=discount, episodes=episodes, view="offline", keep_values=True,

@@ -25,7 +25,10 @@ class Half(ctd.LambdaSource):
     """Half of the paper's λ, and an array that counts the steps."""
 
     factor: float = 0.5
-    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
+
+    def asks(self, bootstrap):
+        return ("mixture",)
+
     arrays: ClassVar[Mapping[str, str]] = {"steps": "float64[1]"}
 
     @ctd.kernel

@@ -286,22 +286,6 @@ def test_own_features_need_their_function_to_load(tmp_path):
     assert loaded.values(np.array([0.4])) == agent.values(np.array([0.4]))
 
 
-@pytest.mark.uncompiled
-def test_a_damaged_file_is_refused(tmp_path):
-    from chunked_td.learners.saving import _tables_out
-    from chunked_td.learners.schema import check_arrays
-
-    env = Line()
-    agent = ctd.SarsaLambda(env, indexer=ctd.TileCoding(env, 4, 2))
-    agent.learn(env, 1, progress=False)
-    for name, value in (("trace_which", 99), ("trace_found", 3)):
-        arrays = _tables_out(agent)
-        check_arrays(agent, arrays)
-        arrays[name] = np.full_like(arrays[name], value)
-        with pytest.raises(ValueError, match="trace_which, trace_found"):
-            check_arrays(agent, arrays)
-
-
 @pytest.mark.parametrize(
     ("task", "features", "options", "episodes", "score"),
     [

@@ -74,7 +74,8 @@ class FallingLambda(LambdaSource):
 class PlainLambda(LambdaSource):
     """Plain Python, which asks for everything that a plain source may ask."""
 
-    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
+    def asks(self, bootstrap):
+        return ("mixture",)
 
     def lambda_t(self, step):
         return 0.5 * step.mixture() + 0.25 * (1.0 - step.policy[step.action])

@@ -13,7 +13,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import chunked_td as ctd
-from chunked_td._archives import pack
 from chunked_td._link import kernel
 from chunked_td.policies import optimistic_greedy
 from chunked_td.simulation import simulate
@@ -396,17 +395,6 @@ def test_bad_numbers_are_named():
         ctd.ChunkedTD(gym.make("FrozenLake-v1"), exploration=Softmax(1.0))
     with pytest.raises(ValueError, match=r"epsilon must be above 0 for Q-learning"):
         ctd.QLambda(gym.make("FrozenLake-v1"), exploration=ctd.CountBonus(1.0), epsilon=0.0)
-
-
-def test_a_file_with_negative_visits_is_refused(tmp_path):
-    path = tmp_path / "agent.ctd"
-    ctd.ChunkedSarsa(gym.make("FrozenLake-v1"), exploration=ctd.CountBonus(1.0)).save(path)
-    with np.load(path) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    arrays["exploration_visits"][3] = -1
-    path.write_bytes(pack(arrays))
-    with pytest.raises(ValueError, match="exploration_visits must not be negative"):
-        ctd.load(path)
 
 
 @pytest.mark.uncompiled

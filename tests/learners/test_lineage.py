@@ -326,12 +326,13 @@ def test_settings_that_do_not_fit_are_refused():
 @pytest.mark.uncompiled
 def test_a_table_of_pairs_that_could_be_searched_without_end_is_refused():
     trace = ctd.Lineage().empty(10, 1, 4)
-    good = {"trace_shared": trace.shared, "trace_clock": trace.clock, "trace_visited": trace.visited}
+    good = {"shared": trace.shared, "clock": trace.clock, "visited": trace.visited}
     trace.check_saved(good)
-    full = np.ones((4, 2), np.int64) * np.arange(1, 5)[:, None]
-    for shared, keys in ((full, 4), (full[:3], 0), (np.array([[7, 1], [7, 1], [0, 0], [0, 0]]), 2)):
+    full, twice = np.ones((1024, 2), np.int64) * np.arange(1, 1025)[:, None], np.zeros((1024, 2), np.int64)
+    twice[:2, 0] = 7
+    for shared, keys in ((full, 1024), (full[:3], 0), (twice[:512], 1), (twice, 1), (twice, 2)):
         with pytest.raises(ValueError, match="trace_shared"):
-            trace.check_saved(good | {"trace_shared": shared, "trace_clock": np.array([0, keys])})
+            trace.check_saved(good | {"shared": shared, "clock": np.array([0, keys])})
 
 
 # ---- exactly, over all episodes

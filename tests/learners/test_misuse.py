@@ -186,7 +186,7 @@ def test_distributions_that_are_none_are_refused(answer):
 
 @dataclass(frozen=True)
 class Asks(ctd.LambdaSource):
-    """Asks for what it does not need."""
+    """Asks what it does not name."""
 
     @staticmethod
     @kernel
@@ -196,7 +196,8 @@ class Asks(ctd.LambdaSource):
 
 @dataclass(frozen=True)
 class Visits(Asks):
-    needs = ctd.Needs.PREDECESSORS
+    def asks(self, bootstrap):
+        return ("came_from",)
 
     @staticmethod
     @kernel
@@ -204,10 +205,10 @@ class Visits(Asks):
         return visits(step)
 
 
-@pytest.mark.parametrize(("source", "need"), [(Asks(), "Needs.OUTCOME or Needs.PARTS"), (Visits(), "Needs.VISITS")])
-def test_a_source_that_asks_for_what_it_does_not_need_is_told(source, need):
+@pytest.mark.parametrize(("source", "question"), [(Asks(), "chance"), (Visits(), "visits")])
+def test_a_source_that_asks_what_it_does_not_name_is_told(source, question):
     agent = ctd.SarsaLambda(LAKE, lambda_source=source)
-    with pytest.raises(ValueError, match=rf"lambda_source asks .* `needs` must have {need}"):
+    with pytest.raises(ValueError, match=rf"asks {question}\(\): its method asks\(\) must name '{question}'"):
         agent.start(0)  # compiles the whole step
 
 

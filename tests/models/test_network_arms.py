@@ -383,7 +383,8 @@ def test_many_networks_on_a_cpu_get_a_word_of_advice(monkeypatch, capsys):
 class OwnForward(ctd.LambdaSource):
     """The paper's λ for Expected-SARSA, from the probabilities that networks hand out."""
 
-    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
+    def asks(self, bootstrap):
+        return ("mixture",)
 
     @staticmethod
     @ctd.kernel
@@ -395,7 +396,8 @@ class OwnForward(ctd.LambdaSource):
 class OwnExpected(ctd.LambdaSource):
     """Σ_{x'} P̂^π(x'|x)², from all outcomes that networks give a probability."""
 
-    needs = ctd.Needs.OUTCOMES | ctd.Needs.POLICY
+    def asks(self, bootstrap):
+        return ("expected_mixture",)
 
     @staticmethod
     @ctd.kernel

@@ -3,33 +3,46 @@
 A NamedTuple for kernels declares its arrays where it declares its fields:
 
     class Trace(NamedTuple):
-        rows: Annotated[np.ndarray, "int64[capacity]"]
+        rows: Annotated[np.ndarray, "int64[capacity] in [0, rows)"]
         weight: Annotated[np.ndarray, "float64[capacity, d]"]
+        slot: Annotated[np.ndarray, "int32[rows], unsaved"]
 
-`zeros` and `enlarged` make them; `check_layout` refuses another dtype, rank or order.
+`zeros` and `enlarged` make them; `check_layout` refuses another dtype, rank or order. What a file may hold follows from
+the same text (`chunked_td.learners.schema`): bounds are numbers or dimensions, and "unsaved" is an array that is
+written before it is read, or made from others.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 import typing
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+_TEXT = re.compile(r"(\w+)\[([^]]*)\](?: in \[([^,]+), ([^])]+)([])]))?(, unsaved)?")
+
 
 class Layout(NamedTuple):
-    """A declared array: its dtype and the names of its dimensions."""
+    """A declared array: its dtype and the names of its dimensions, and what of it a file may hold."""
 
     dtype: np.dtype
     dims: tuple[str, ...]
+    least: str = "-inf"
+    most: str = "inf"
+    closed: bool = False  # whether `most` itself is allowed
+    saved: bool = True
 
     @classmethod
     def of(cls, text: str) -> Layout:
-        """From text such as "float64[S, A]"."""
-        dtype, _, dims = text.rstrip("]").partition("[")
-        return cls(np.dtype(dtype), tuple(dim.strip() for dim in dims.split(",")))
+        """From text such as "float64[S, A]" or "int64[T] in [0, rows)"."""
+        found = _TEXT.fullmatch(text)
+        if found is None:
+            raise ValueError(f"arrays: a layout is such as 'float64[S, A]' or 'int64[T] in [0, rows)', got {text!r}")
+        dims = tuple(dim.strip() for dim in found[2].split(","))
+        return cls(np.dtype(found[1]), dims, found[3] or "-inf", found[4] or "inf", found[5] == "]", not found[6])
 
 
 @functools.cache
@@ -48,7 +61,7 @@ def check_layout(value: Any) -> Any:
         if hasattr(field, "_fields"):
             check_layout(field)
         elif isinstance(field, np.ndarray):
-            dtype, dims = layouts(type(value)).get(name) or (field.dtype, ("",) * field.ndim)
+            dtype, dims, *_ = layouts(type(value)).get(name) or (field.dtype, ("",) * field.ndim)
             if not field.flags.c_contiguous or field.dtype != dtype or field.ndim != len(dims):
                 wanted = f"{type(value).__name__}.{name} must be a C-ordered {dtype}[{', '.join(dims)}]"
                 raise TypeError(f"{wanted}, got {field.dtype}{list(field.shape)} with strides {field.strides}")
@@ -58,14 +71,14 @@ def check_layout(value: Any) -> Any:
 def zeros(cls: Any, sizes: Mapping[str, int], /, **given: Any) -> Any:
     """A NamedTuple of this class: zeros for the arrays that it declares, of these sizes, but for what is `given`."""
     declared = {name: layout for name, layout in layouts(cls).items() if name not in given}
-    shapes = {name: [sizes[dim] if dim in sizes else int(dim) for dim in dims] for name, (_, dims) in declared.items()}
+    shapes = {name: [sizes[dim] if dim in sizes else int(dim) for dim in one.dims] for name, one in declared.items()}
     return cls(**{name: np.zeros(shape, declared[name].dtype) for name, shape in shapes.items()}, **given)
 
 
 def enlarged(value: Any, /, **sizes: int) -> Any:
     """The NamedTuple `value` with other lengths of some dimensions; what its arrays hold stays, and zeros are added."""
     larger = {}
-    for name, (dtype, dims) in layouts(type(value)).items():
+    for name, (dtype, dims, *_) in layouts(type(value)).items():
         if not sizes.keys().isdisjoint(dims):
             old = getattr(value, name)
             shape: Any = [sizes.get(dim, n) for dim, n in zip(dims, old.shape, strict=True)]

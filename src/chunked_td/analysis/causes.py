@@ -8,7 +8,7 @@
 | first visit | the action was new here, and the prior or the formula does not take it for certain |
 | junction | the state has several predecessors |
 
-Only what the source reads can be a cause (`LambdaSource.needs_with`). Outcomes and predecessors come from counts; other
+Only what the source reads can be a cause (`LambdaSource.inputs`). Outcomes and predecessors come from counts; other
 models give no causes.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.indexing.codebook import Codebook
 from chunked_td.indexing.discretise import Discretise
-from chunked_td.lambdas.base import Needs
+from chunked_td.lambdas.base import FORWARD
 from chunked_td.lambdas.expected import ExpectedLambda
 from chunked_td.lambdas.factored import FactoredLambda
 from chunked_td.lambdas.forward import ForwardLambda
@@ -74,22 +74,22 @@ class StepFacts:
     def causes(self, i: int, ended: bool) -> tuple[str, ...]:
         """Every cause of a small λ of reward component i, most telling first; () if none is known."""
         source = self.agent.lambda_source
-        needs = source.needs_with(self.agent.bootstrap)
-        found = self._exploration(source, needs, ended), self._chance(source, needs, i), self._junction(needs)
+        inputs = self.agent.inputs
+        found = self._exploration(source, inputs, ended), self._chance(source, inputs, i), self._junction(inputs)
         return tuple(text for text in found if text)
 
-    def _exploration(self, source: Any, needs: Needs, ended: bool) -> str:
+    def _exploration(self, source: Any, inputs: frozenset[str], ended: bool) -> str:
         sarsa = self.agent.bootstrap == SARSA and not isinstance(source, WatkinsLambda)
-        modelled = bool(needs & (Needs.OUTCOME | Needs.OUTCOMES | Needs.PARTS))
+        modelled = bool(inputs & FORWARD)
         if sarsa:
             reads = modelled and not ended and getattr(source, "policy_noise", False)
             reads = reads and not isinstance(source, ValueLambda)
         else:
-            reads = Needs.POLICY in needs and (modelled or isinstance(source, WatkinsLambda))
+            reads = "policy" in inputs and (modelled or isinstance(source, WatkinsLambda))
         if not reads:
             return ""
         policy = self.agent.memory.next_policy if sarsa else self.policy
-        if Needs.OUTCOMES in needs:
+        if inputs & {"overlaps", "outcomes"}:
             same = float((policy**2).sum())
             return f"exploration: two draws from the policy agree with probability {same:.2g}" if same < BREAK else ""
         action = self.agent.action if sarsa else self.action
@@ -100,10 +100,10 @@ class StepFacts:
         kind = f"{which} was a random one" if probable < policy.max() else f"{which} is one of several"
         return f"exploration: {kind}, of probability {probable:.2g}"
 
-    def _chance(self, source: Any, needs: Needs, i: int) -> str:
+    def _chance(self, source: Any, inputs: frozenset[str], i: int) -> str:
         agent = self.agent
         model: Any = agent._state.model
-        if not self.forward or not needs & (Needs.OUTCOME | Needs.OUTCOMES | Needs.PARTS):
+        if not self.forward or not inputs & FORWARD:
             return ""
         in_parts, counts = isinstance(model, PartCounts), model.counts
         origin = self.pair * self.parts + (i if in_parts else 0)
@@ -113,7 +113,7 @@ class StepFacts:
             literal = getattr(source, "literal", False)
             return "first visit: this action was new in this state" if counts.prior[0] > 0.0 or literal else ""
         share = outcomes[:, NUMBER] / max(int(counts.total[origin]), 1)
-        if Needs.OUTCOMES in needs:
+        if inputs & {"overlaps", "outcomes"}:
             likely = float((share**2).sum())
         else:
             came = model.value[i] if in_parts else counts.pairs[model.latest[0], TARGET]
@@ -137,9 +137,9 @@ class StepFacts:
             return values[states]
         return values.reshape(-1, self.agent.n_actions)[states].max(axis=1)
 
-    def _junction(self, needs: Needs) -> str:
+    def _junction(self, inputs: frozenset[str]) -> str:
         agent, counts = self.agent, self.agent.counts
-        backward = isinstance(agent._state.model, BackwardCounts) and Needs.PREDECESSORS in needs
+        backward = isinstance(agent._state.model, BackwardCounts) and "predecessors" in inputs
         if self.previous < 0 or counts is None or not backward:
             return ""
         seen = counts.pairs[: int(counts.size[0])]

@@ -39,10 +39,10 @@ class LinearTrace(NamedTuple):
     weights: Annotated[np.ndarray, "float64[weights, d]"]
     old: Annotated[np.ndarray, "float64[d]"]  # of true online: Q(x_t, a_t) before update t − 1
     shown: Annotated[np.ndarray, "float64[numbers]"]  # x_{t+1}, as the features take it
-    which: Annotated[np.ndarray, "int64[2, active]"]  # the features that are not zero, and their values
+    which: Annotated[np.ndarray, "int64[2, active] in [0, features)"]  # the features that are not zero: numbers, values
     value: Annotated[np.ndarray, "float64[2, active]"]
-    found: Annotated[np.ndarray, "int64[2]"]  # how many features are not zero
-    begun: Annotated[np.ndarray, "int64[1]"]  # 1 once the features of x_t are there
+    found: Annotated[np.ndarray, "int64[2] in [0, active]"]  # how many features are not zero
+    begun: Annotated[np.ndarray, "int64[1] in [0, 1]"]  # 1 once the features of x_t are there
     rates: np.ndarray  # float64[weights]
     map: Any  # the compiled form of `Features`
     width: int  # rows per feature: A, or 1 for state values
@@ -78,12 +78,6 @@ class LinearTrace(NamedTuple):
     def grown(self, rows: int, capacity: int) -> LinearTrace:
         """Itself: the number of weights does not depend on the codes seen."""
         return self
-
-    def check_saved(self, arrays: Any) -> None:
-        """Refuse places of features that there are not."""
-        most, features = self.which.shape[1], self.rates.size // self.width
-        if (arrays["trace_which"] >= features).any() or (arrays["trace_found"] > most).any():
-            raise ValueError(f"trace_which, trace_found must name at most {most} of {features} features")
 
     @kernel
     def arrive(trace, agent, state):

@@ -1,12 +1,12 @@
 """λ sources: one number per transition (or one per reward component) that says how far credit jumps.
 
-Each source is one file. It states id, label, group, colour and formula (`names`), says what it needs (`Needs`), and has
-one function for one transition.
+Each source is one file. It states id, label, group, colour and formula (`names`), names the questions that it asks
+(`asks`), and has one function for one transition.
 That function serves `agent.step`, the simulation and networks in lockstep, with counts, the true model or a network.
 
 | file | what it holds |
 |---|---|
-| `base` | `LambdaSource`, `Needs`, settings |
+| `base` | `LambdaSource`, the questions by name, settings |
 | `names` | id, label, group, colour and formula of a source |
 | `reading` | a source from text: a number, an id, or a Python file of yours |
 | `step` | `Step`, a transition as a source sees it, and the questions that it may ask of the model |
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunked_td.lambdas.base import LambdaSource, Needs, as_lambda_source
+from chunked_td.lambdas.base import LambdaSource, as_lambda_source
 from chunked_td.lambdas.names import classes_in, group_order
 
 _SKIPPED = ("on_device", "reading")  # on_device imports JAX
@@ -35,7 +35,7 @@ SOURCES: dict[str, type[LambdaSource]] = {cls.id: cls for cls in _FOUND}
 CLASSES: dict[str, type[LambdaSource]] = {cls.__name__: cls for cls in _FOUND}
 """All of them by the name of the class, as saved learners have it."""
 
-__all__ = ["CLASSES", "SOURCES", "LambdaSource", "Needs", "as_lambda_source"]
+__all__ = ["CLASSES", "SOURCES", "LambdaSource", "as_lambda_source"]
 
 
 def __getattr__(name: str) -> Any:

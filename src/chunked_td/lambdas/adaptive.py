@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from chunked_td._checks import check_not_negative, check_unit
 from chunked_td._link import kernel
+from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.base import LambdaSource, Settled
 from chunked_td.lambdas.episode import MOMENTS, add_returns, column_of
 from chunked_td.lambdas.names import OTHER
@@ -40,8 +41,11 @@ class AdaptiveLambda(LambdaSource):
 
     arrays = MOMENTS
     after_episode = kernel(add_returns)
-    mixes = True  # B(x) may have the policy in it
     checks: ClassVar = {"standard_errors": check_not_negative, "least_weight": check_unit}
+
+    def asks(self, bootstrap: int) -> tuple[str, ...]:
+        """B(x), where it has the policy in it."""
+        return () if bootstrap in (STATE, SARSA) else ("present_value",)
 
     def settled(self, known: Settled) -> Mapping[str, Any]:
         """None: the interval shrinks as fast as m − B(x) does, so λ goes on changing between 0 and 1."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from chunked_td._link import kernel
-from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.names import CHUNKED
 from chunked_td.lambdas.step import came_from
 
@@ -21,7 +21,9 @@ class BackwardLambda(LambdaSource):
     id, label, group, color = "backward", "Backward chunking", CHUNKED, "#56B4E9"
     means = "λ is high where the state tells which one came before it"
 
-    needs = Needs.PREDECESSORS
+    def asks(self, bootstrap: int) -> tuple[str, ...]:
+        """The probability of where we came from."""
+        return ("came_from",)
 
     @kernel
     def lambda_t(source, step, i):

@@ -1,45 +1,50 @@
-"""What a λ source is: settings, needs, and a function from a transition to λ."""
+"""λ sources: settings, the questions that one asks, and a function from a transition to λ."""
 
 from __future__ import annotations
 
-import enum
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Protocol
 
-from chunked_td._checks import check_unit
+from chunked_td._checks import check_choice, check_unit
 from chunked_td._link import is_kernel
 from chunked_td._settings import KernelSettings
-from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.names import Named
 
+QUESTIONS: dict[str, tuple[str, ...]] = {
+    "policy": ("policy",),
+    "tried": ("policy",),
+    "choice": (),
+    "present_value": ("policy",),
+    "value_at": ("legal",),
+    "chance": ("outcome",),
+    "chances": ("outcome", "policy"),
+    "mixture": ("outcome", "policy"),
+    "overlap": ("overlaps",),
+    "mean_overlap": ("overlaps", "policy"),
+    "expected_mixture": ("overlaps", "policy"),
+    "expected_choice": ("outcomes", "legal"),
+    "outcomes": ("outcomes",),
+    "came_from": ("predecessors",),
+    "visits": ("visits",),
+}
+"""What a source may ask (`chunked_td.lambdas.step`, `chunked_td.lambdas.plain`), and what a learner provides for it:
 
-class Needs(enum.Flag):
-    """What has to be known of a transition before its λ can be computed."""
+| input | what it is |
+|---|---|
+| policy | π(·|x_t); without it only the action taken may be asked about |
+| legal | the legal actions of states other than the present one, and so the policy there |
+| outcome, parts | P̂ of what came; of the state components that decide a reward, for a λ per reward component |
+| overlaps, outcomes | of all that could have come: Σ P̂ P̂ of pairs of actions; the list |
+| predecessors, visits | P̂ of where we came from; how often each state was left |
+"""
 
-    NOTHING = 0
-    POLICY = enum.auto()
-    """π(·|x_t), the probabilities of all actions."""
-    LEGAL = enum.auto()
-    """The legal actions of states other than the present one, and so the policy there."""
-    OUTCOME = enum.auto()
-    """P̂ of what came, from a forward model."""
-    PARTS = enum.auto()
-    """P̂ of each part of what came: the state components that decide one reward component."""
-    OUTCOMES = enum.auto()
-    """P̂ of everything that could have come."""
-    PREDECESSORS = enum.auto()
-    """P̂ of where we came from, from a backward model."""
-    VISITS = enum.auto()
-    """How often each state was visited."""
-
-
-MODEL = Needs.OUTCOME | Needs.PARTS | Needs.OUTCOMES | Needs.PREDECESSORS | Needs.VISITS
-"""The needs that a model meets."""
-
-COUNTED = Needs.PREDECESSORS | Needs.VISITS
-"""The needs that only counts can meet."""
+FORWARD = {"outcome", "parts", "overlaps", "outcomes"}
+COUNTED = {"predecessors", "visits"}
+MODEL = FORWARD | COUNTED
+"""The inputs that a model gives: those that any model may, and those that only counts can."""
 
 MANY = 1e200
 """Episodes after which counts are taken to have reached their limit: 1/MANY is 0 up to rounding, ratios are exact."""
@@ -68,11 +73,9 @@ class LambdaSource(KernelSettings, Named):
     """Base of the λ sources: a frozen dataclass with the members of `KernelSettings`, of `Named` and these.
 
     Attributes:
-      needs: what has to be known of a transition.
       per_component: whether each reward component has a λ of its own.
       follows_episode: whether the arrays hold the episode under way, besides what was learned. Then the source cannot
         serve several copies of an environment at once.
-      mixes: whether the policy is needed, too, where the bootstrap mixes actions (Expected-SARSA, Q-learning).
 
     `lambda_t` is one of two things:
 
@@ -81,6 +84,8 @@ class LambdaSource(KernelSettings, Named):
     - a plain method `lambda_t(self, step)`, which runs in `agent.step` and `agent.learn`; `step` is a
       `chunked_td.lambdas.plain.PlainStep`.
 
+    `asks(bootstrap)` names the questions of `lambda_t`; a learner provides what they need.
+
     A source that learns also has one or both of these kernels:
 
     - `after_step(source, step, reward, td_error, ended)`, called after every transition; `ended` is 0 while the episode
@@ -88,32 +93,16 @@ class LambdaSource(KernelSettings, Named):
     - `after_episode(source, episode)`, called after every episode; `episode` is a `chunked_td.lambdas.episode.Episode`.
     """
 
-    needs: ClassVar[Needs] = Needs.NOTHING
     per_component: ClassVar[bool] = False
     follows_episode: ClassVar[bool] = False
-    mixes: ClassVar[bool] = False
 
-    def needs_with(self, bootstrap: int) -> Needs:
-        """What this source needs with a bootstrap (`chunked_td.bootstraps`)."""
-        return self.needs | Needs.POLICY if self.mixes and bootstrap not in (STATE, SARSA) else self.needs
+    def asks(self, bootstrap: int) -> tuple[str, ...]:
+        """The `QUESTIONS` that `lambda_t` asks with a bootstrap (`chunked_td.bootstraps`)."""
+        return ()
 
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        """A class with a formula of its own does not inherit the question that belongs to another."""
-        super().__init_subclass__(**arguments)
-        if "lambda_t" in vars(cls) and "device_question" not in vars(cls):
-            cls.device_question = LambdaSource.device_question
-
-    def device_question(self, bootstrap: int) -> tuple[str, bool] | None:
-        """The one number that a network can compute for this source where it runs; see `on_device`.
-
-        Returns:
-          (question, expected), or None where the network has to hand out the probabilities themselves.
-        """
-        return None
-
-    def needs_overlaps_only(self, bootstrap: int) -> bool:
-        """Whether Σ_{x'} P̂(x'|x,a) P̂(x'|x,b) is all that is asked about outcomes, so that they need not be listed."""
-        return Needs.LEGAL not in self.needs_with(bootstrap) and self.device_question(bootstrap) is not None
+    def inputs(self, bootstrap: int) -> frozenset[str]:
+        """What a learner with this bootstrap provides for the questions of `asks`."""
+        return _inputs(self.asks(bootstrap), self.per_component)
 
     @property
     def learns(self) -> bool:
@@ -150,6 +139,13 @@ class LambdaSource(KernelSettings, Named):
             f"learned must be given for {type(self).__name__}: its arrays {', '.join(self.arrays)} as they are in the "
             f"end; {why}"
         )
+
+
+@functools.cache  # model objects ask at every step
+def _inputs(asked: tuple[str, ...], per_component: bool) -> frozenset[str]:
+    named = (check_choice("asks", question, QUESTIONS) for question in asked)
+    found = {one for question in named for one in QUESTIONS[question]}
+    return frozenset("parts" if per_component and one == "outcome" else one for one in found)
 
 
 def _checked(source: LambdaSource) -> LambdaSource:

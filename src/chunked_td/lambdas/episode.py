@@ -13,11 +13,11 @@ from chunked_td.lambdas.step import bootstrap_value
 class Episode(NamedTuple):
     """The transitions 0..T−1 of an episode, T = `length[0]`; entries beyond that are left over from earlier ones."""
 
-    states: Annotated[np.ndarray, "int64[T]"]
-    actions: Annotated[np.ndarray, "int64[T]"]
+    states: Annotated[np.ndarray, "int64[T] in [0, S)"]
+    actions: Annotated[np.ndarray, "int64[T] in [0, A)"]
     rewards: Annotated[np.ndarray, "float64[T, k]"]  # k = d reward components
     ahead: Annotated[np.ndarray, "float64[k]"]  # B(x_T): 0 on termination, the bootstrap on truncation
-    length: Annotated[np.ndarray, "int64[1]"]
+    length: Annotated[np.ndarray, "int64[1], unsaved"]
     discount: float  # γ
     bootstrap: Any  # see chunked_td.bootstraps
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from chunked_td._checks import check_flag
 from chunked_td._link import kernel
 from chunked_td.bootstraps import SARSA, STATE
-from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.names import CHUNKED
 from chunked_td.lambdas.step import WHOLE, expected_choice, expected_mixture, mean_overlap, overlap, tried
 
@@ -38,21 +38,13 @@ class ExpectedLambda(LambdaSource):
     literal: bool = False
     policy_noise: bool = field(default=True, repr=False)
 
-    needs = Needs.OUTCOMES | Needs.POLICY
-
     checks: ClassVar = {"literal": check_flag, "policy_noise": check_flag}
 
-    def needs_with(self, bootstrap: int) -> Needs:
+    def asks(self, bootstrap: int) -> tuple[str, ...]:
         """SARSA's λ has the policy at the next states in it; without the policy, action values do not ask for it."""
-        if not self.policy_noise and bootstrap != STATE:
-            return Needs.OUTCOMES
-        return Needs.OUTCOMES | Needs.LEGAL if bootstrap == SARSA else self.needs
-
-    def device_question(self, bootstrap: int) -> tuple[str, bool] | None:
-        """One number."""
         if not self.policy_noise:
-            return ("mean" if bootstrap == STATE else "sarsa"), True
-        return ("sarsa" if bootstrap == SARSA else "expected_sarsa"), True
+            return ("mean_overlap",) if bootstrap == STATE else ("overlap",)
+        return ("expected_choice",) if bootstrap == SARSA else ("expected_mixture",)
 
     @kernel
     def lambda_t(source, step, i):

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from chunked_td._checks import check_flag
 from chunked_td._link import kernel
-from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.names import CHUNKED
 from chunked_td.lambdas.step import chance, mixture, tried
 
@@ -32,18 +32,13 @@ class FactoredLambda(LambdaSource):
     literal: bool = False
     policy_noise: bool = field(default=True, repr=False)
 
-    needs = Needs.PARTS | Needs.POLICY
     per_component = True
 
     checks: ClassVar = {"literal": check_flag, "policy_noise": check_flag}
 
-    def needs_with(self, bootstrap: int) -> Needs:
+    def asks(self, bootstrap: int) -> tuple[str, ...]:
         """Without the policy, the action taken is all that is asked about."""
-        return self.needs if self.policy_noise else Needs.PARTS
-
-    def device_question(self, bootstrap: int) -> tuple[str, bool] | None:
-        """One number per part, with the policy in it."""
-        return ("factored", False) if self.policy_noise else None
+        return ("mixture",) if self.policy_noise else ("chance",)
 
     @kernel
     def lambda_t(source, step, i):

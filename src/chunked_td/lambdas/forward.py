@@ -8,7 +8,7 @@ from typing import ClassVar
 from chunked_td._checks import check_flag
 from chunked_td._link import kernel
 from chunked_td.bootstraps import SARSA
-from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.names import CHUNKED
 from chunked_td.lambdas.step import WHOLE, chance, choice, mixture, tried
 
@@ -36,17 +36,11 @@ class ForwardLambda(LambdaSource):
     literal: bool = False
     policy_noise: bool = field(default=True, repr=False)
 
-    needs = Needs.OUTCOME | Needs.POLICY
-
     checks: ClassVar = {"literal": check_flag, "policy_noise": check_flag}
 
-    def needs_with(self, bootstrap: int) -> Needs:
+    def asks(self, bootstrap: int) -> tuple[str, ...]:
         """SARSA asks about the action taken alone, and so does a λ without the policy."""
-        return self.needs if self.policy_noise and bootstrap != SARSA else Needs.OUTCOME
-
-    def device_question(self, bootstrap: int) -> tuple[str, bool] | None:
-        """One number."""
-        return ("expected_sarsa" if self.policy_noise and bootstrap != SARSA else "sarsa"), False
+        return ("mixture",) if self.policy_noise and bootstrap != SARSA else ("chance",)
 
     @kernel
     def lambda_t(source, step, i):

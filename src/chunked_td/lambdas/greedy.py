@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from chunked_td._checks import check_unit
 from chunked_td._link import kernel
+from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.base import MANY, LambdaSource, Settled
 from chunked_td.lambdas.episode import MOMENTS, add_returns, column_of
 from chunked_td.lambdas.names import OTHER
@@ -36,8 +37,11 @@ class GreedyLambda(LambdaSource):
 
     arrays = MOMENTS
     after_episode = kernel(add_returns)
-    mixes = True  # B(x) may have the policy in it
     checks: ClassVar = {"least_weight": check_unit}
+
+    def asks(self, bootstrap: int) -> tuple[str, ...]:
+        """B(x), where it has the policy in it."""
+        return () if bootstrap in (STATE, SARSA) else ("present_value",)
 
     def settled(self, known: Settled) -> Mapping[str, Any]:
         """All returns: λ is 0 where they scatter and B(x) is their mean, 1 where they do not scatter."""

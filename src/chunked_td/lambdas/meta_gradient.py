@@ -78,8 +78,8 @@ class MetaGradientLambda(LambdaSource):
             "slope": f"float64[rows, {p}]",
             "effect": f"float64[rows, {p}]",
             "trace": "float64[rows]",
-            "live": "int64[rows]",
-            "count": "int64[1]",
+            "live": "int64[rows] in [0, rows)",
+            "count": "int64[1] in [0, rows]",
         }
 
     def __post_init__(self) -> None:
@@ -88,12 +88,10 @@ class MetaGradientLambda(LambdaSource):
             raise ValueError(f"initial must be between 0 and 1, both excluded, got {self.initial!r}")
 
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Live rows are rows, each once."""
-        count, live = int(arrays["count"][0]), arrays["live"]
-        if not 0 <= count <= live.size or live.min() < 0 or live.max() >= live.size:
-            raise ValueError(f"live must be {count} rows below {live.size}")
-        if np.unique(live[:count]).size != count:
-            raise ValueError("live must name each row at most once")
+        """Live rows are named once each."""
+        live = arrays["live"][: arrays["count"][0]]
+        if np.unique(live).size != live.size:
+            raise ValueError("lambda_live must name each row at most once")
 
     def settled(self, known: Settled) -> Mapping[str, Any]:
         """None that could be computed: θ moves by steps of β for ever."""

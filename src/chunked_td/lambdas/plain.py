@@ -2,7 +2,8 @@
 
 @dataclass(frozen=True)
 class HalfForward(LambdaSource):
-    needs = Needs.OUTCOME | Needs.POLICY
+    def asks(self, bootstrap):
+        return ("mixture",)
 
     def lambda_t(self, step):
         return 0.5 * step.mixture()
@@ -34,7 +35,7 @@ def _answer(question: str, model: Any) -> Any:
 
 @dataclass(frozen=True)
 class PlainStep:
-    """Transition t, from x_t by a_t to x_{t+1}, with what the source's `needs` ask for.
+    """Transition t, from x_t by a_t to x_{t+1}, with answers to the questions that the source's `asks` names.
 
     Attributes:
       state, action, next_state: ids. next_action: None on the last transition.
@@ -77,19 +78,19 @@ class PlainStep:
         return _answer(question, type(self._step.model))(self._step, *arguments)
 
     def chances(self) -> np.ndarray:
-        """float64[A]: P̂(x'|x,a) of what came, for every action a. Needs.OUTCOME."""
+        """float64[A]: P̂(x'|x,a) of what came, for every action a."""
         return np.array([self._ask("chance", a, WHOLE) for a in range(self.policy.size)])
 
     def chance(self) -> float:
-        """P̂(x'|x,a) of what came, for the action taken. Needs.OUTCOME."""
+        """P̂(x'|x,a) of what came, for the action taken."""
         return float(self._ask("chance", self.action, WHOLE))
 
     def mixture(self) -> float:
-        """P̂^π(x'|x) = Σ_a π(a|x) P̂(x'|x,a), over the actions that the model knows. Needs.OUTCOME and Needs.POLICY."""
+        """P̂^π(x'|x) = Σ_a π(a|x) P̂(x'|x,a), over the actions that the model knows."""
         return float(self._ask("mixture", WHOLE))
 
     def tried(self) -> float:
-        """Σ_a π(a|x) over the actions that the model knows: 1 once all were tried. Needs.POLICY."""
+        """Σ_a π(a|x) over the actions that the model knows: 1 once all were tried."""
         return float(self._ask("tried"))
 
     def choice(self) -> float:
@@ -97,7 +98,7 @@ class PlainStep:
         return float(questions.choice(self._step))
 
     def outcomes(self, action: int) -> Iterator[tuple[int, float]]:
-        """Next states of (x_t, action) and their probabilities. Needs.OUTCOMES."""
+        """Next states of (x_t, action) and their probabilities."""
         k = self._ask("following", action, -1)
         while k >= 0:
             yield int(self._ask("target", action, k)), float(self._ask("weight", action, k))

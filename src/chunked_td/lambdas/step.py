@@ -73,7 +73,7 @@ class Step(NamedTuple):
     next_action: int  # −1 on the last transition
     previous: int  # x_{t−1}·A + a_{t−1}, or −1 at the start
     ended: int  # 0 while the episode goes on, 1 on termination, 2 on truncation
-    policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_t), as it was when a_t was drawn; where the source needs it
+    policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_t), as it was when a_t was drawn; where the source asks for it
     next_policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_{t+1}); of a_{t+1} at least
     scratch: Annotated[np.ndarray, "float64[A]"]
     epsilon: float  # or what an exploration has in its place, such as a temperature
@@ -150,20 +150,18 @@ def _best(values, row, policy):
 
 
 def present_value(step, i):
-    """B^i(x_t), as `bootstrap_value` has it. Learners of other values than V(s) and Q(s,a) need POLICY for it."""
+    """B^i(x_t), as `bootstrap_value` has it. The policy is in it for Expected-SARSA and Q-learning."""
     return bootstrap_value(step.bootstrap, step.n_actions, step.tables.values, step.state, step.action, step.policy, i)
 
 
-def _question(name: str, default: Any = REQUIRED, needed: str = "") -> Any:
+def _question(name: str, default: Any = REQUIRED, asked: str = "") -> Any:
     """A question that the model's kernel of this name answers; a source that asks without saying so gets an error."""
-    return slot("model", name, default, f"lambda_source asks {name}(), for which its `needs` must have {needed}")
+    return slot("model", name, default, f"lambda_source asks {name}(): its method asks() must name {asked or name!r}")
 
 
-chance = _question("chance", needed="Needs.OUTCOME or Needs.PARTS")
-came_from, visits_of = _question("came_from", needed="Needs.PREDECESSORS"), _question("visits", needed="Needs.VISITS")
-overlap, following, target, weight = (
-    _question(name, needed="Needs.OUTCOMES") for name in ("overlap", "following", "target", "weight")
-)
+chance, came_from, visits_of = _question("chance"), _question("came_from"), _question("visits")
+overlap = _question("overlap")
+following, target, weight = (_question(name, asked="'outcomes'") for name in ("following", "target", "weight"))
 
 
 def first(step, action):
@@ -257,7 +255,7 @@ def _write_policy_at(step, state):
 def value_at(step, state):
     """V(state), or Σ_a π(a|state) Q(state,a) of the behaviour policy, summed over reward components.
 
-    0 for states never acted in, terminal ones among them. Action values need LEGAL for it: NaN without.
+    0 for states never acted in, terminal ones among them. NaN where `asks` does not name it.
     """
     values, A = step.tables.values, step.n_actions
     total = 0.0
@@ -280,7 +278,7 @@ def value_at(step, state):
 def squared_policy(step, state):
     """Σ_a π(a|state)² of the behaviour policy; 1 for states never acted in, terminal ones among them.
 
-    NaN where the source did not say that it needs LEGAL.
+    NaN where `asks` names no question that needs it.
     """
     if step.tables.legal.shape[0] == 0:
         return np.nan

@@ -12,7 +12,7 @@ import numpy as np
 from chunked_td._checks import check_flag, check_positive
 from chunked_td._link import kernel
 from chunked_td.bootstraps import SARSA, STATE
-from chunked_td.lambdas.base import LambdaSource, Needs, Settled
+from chunked_td.lambdas.base import LambdaSource, Settled
 from chunked_td.lambdas.names import CHUNKED
 from chunked_td.lambdas.step import first, following, target, value_at, weight
 
@@ -41,7 +41,6 @@ class ValueLambda(LambdaSource):
     width: float = 0.5
     policy_noise: bool = field(default=True, repr=False)
 
-    needs = Needs.OUTCOMES | Needs.POLICY | Needs.LEGAL
     arrays: ClassVar[dict[str, str]] = {
         "error": "float64[2]",  # mean square of the TD errors, and how many they are
         "mass": "float64[S]",  # scratch: P̂^π of a next state; zero between steps
@@ -54,13 +53,14 @@ class ValueLambda(LambdaSource):
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Between steps no state has a mass; one that had would be listed twice."""
         if arrays["mass"].any():
-            raise ValueError("mass must be zero between steps")
+            raise ValueError("lambda_mass must be zero between steps")
 
-    def needs_with(self, bootstrap: int) -> Needs:
+    def asks(self, bootstrap: int) -> tuple[str, ...]:
         """State values need no policy of other states; SARSA, and λ without policy noise, that of no action but one."""
         if bootstrap == STATE:
-            return self.needs & ~Needs.LEGAL
-        return self.needs if self.policy_noise and bootstrap != SARSA else self.needs & ~Needs.POLICY
+            return ("outcomes", "policy")
+        every = self.policy_noise and bootstrap != SARSA
+        return ("outcomes", "value_at", "policy") if every else ("outcomes", "value_at")
 
     def settled(self, known: Settled) -> Mapping[str, Any]:
         """The mean square of the TD errors at the true values."""

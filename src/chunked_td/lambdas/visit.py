@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from chunked_td._link import kernel
-from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.names import OTHER
 from chunked_td.lambdas.step import visits
 
@@ -20,7 +20,9 @@ class VisitLambda(LambdaSource):
     id, label, group, color = "visit", "1/visits", OTHER, "#B03060"
     by_default = False
 
-    needs = Needs.VISITS
+    def asks(self, bootstrap: int) -> tuple[str, ...]:
+        """How often x was left."""
+        return ("visits",)
 
     @kernel
     def lambda_t(source, step, i):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from chunked_td._checks import check_unit
 from chunked_td._link import kernel
-from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.names import OTHER
 
 
@@ -24,7 +24,9 @@ class WatkinsLambda(LambdaSource):
 
     value: float
 
-    needs = Needs.POLICY
+    def asks(self, bootstrap: int) -> tuple[str, ...]:
+        """The policy."""
+        return ("policy",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", check_unit("lambda", self.value))

@@ -1,4 +1,4 @@
-"""The count model that a λ source needs, for tables that grow."""
+"""The count model that answers a λ source, for tables that grow."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.bootstraps import SARSA
-from chunked_td.lambdas.base import MODEL, LambdaSource, Needs
+from chunked_td.bootstraps import SARSA, STATE
+from chunked_td.lambdas.base import MODEL, LambdaSource
 from chunked_td.models.counts import BackwardCounts, Counts, ForwardCounts, PartCounts
 
 
 def kind_of_counts(source: LambdaSource, bootstrap: int) -> Any:
-    """Which count model meets the needs of a source: a class of `chunked_td.models.counts`, or None for no model."""
-    needs = source.needs_with(bootstrap) & MODEL
-    if not needs:
+    """Which count model answers a source: a class of `chunked_td.models.counts`, or None for no model."""
+    inputs = source.inputs(bootstrap) & MODEL
+    if not inputs:
         return None
-    kinds = {PartCounts: Needs.PARTS, BackwardCounts: Needs.PREDECESSORS}
-    kinds[ForwardCounts] = Needs.OUTCOME | Needs.OUTCOMES | Needs.VISITS
+    kinds = {PartCounts: {"parts"}, BackwardCounts: {"predecessors"}}
+    kinds[ForwardCounts] = {"outcome", "overlaps", "outcomes", "visits"}
     for kind, met in kinds.items():
-        if not needs & ~met:
+        if inputs <= met:
             return kind
-    raise ValueError(f"lambda_source {source!r} needs {needs}, which no single count model meets; give it a model=")
+    asked = ", ".join(source.asks(bootstrap))
+    raise ValueError(f"lambda_source {source!r} asks {asked}, which no single count model answers; give it a model=")
 
 
 def count_origins(kind: Any, bootstrap: int, states: int, n_actions: int, rewards: int) -> int:
@@ -74,7 +75,7 @@ def component_parts(source: LambdaSource, rewards: int, components: int, *, rest
         components decide it.
     """
     parts = np.zeros((rewards, components), bool)
-    if Needs.PARTS not in source.needs:
+    if "parts" not in source.inputs(STATE):
         return parts
     chosen, name = getattr(source, "components", None), type(source).__name__
     if chosen is None:

@@ -71,14 +71,9 @@ class CountBonus(Exploration):
 
     scale: float = 1.0
 
-    arrays: ClassVar[Mapping[str, str]] = {"visits": "int64[rows]"}
+    arrays: ClassVar[Mapping[str, str]] = {"visits": "int64[rows] in [0, inf)"}
 
     checks: ClassVar = {"scale": check_positive}
-
-    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Numbers of visits are not negative."""
-        if arrays["visits"].min(initial=0) < 0:
-            raise ValueError("exploration_visits must not be negative")
 
     @kernel
     def probabilities(exploration, q, state, legal, rate, out):

@@ -16,7 +16,7 @@ from chunked_td.indexing.indexers import Indexer
 
 
 @functools.cache
-def _settings_of(cls: type) -> tuple[str, ...]:
+def settings_of(cls: type) -> tuple[str, ...]:
     """The keyword arguments of a learner class."""
     found: dict[str, None] = {}
     for kind in cls.__mro__:
@@ -30,7 +30,7 @@ def _settings_of(cls: type) -> tuple[str, ...]:
 
 def refuse_unknown_settings(cls: type, settings: dict[str, Any]) -> None:
     """A TypeError for keywords that a learner does not take, with the one that is meant."""
-    known = _settings_of(cls)
+    known = settings_of(cls)
     for name in settings:
         if name not in known:
             meant = name_hint(name, known)

@@ -26,7 +26,7 @@ from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.features.linear import VIEWS
 from chunked_td.features.maps import Features
 from chunked_td.indexing import Indexer, make_indexer
-from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source
+from chunked_td.lambdas.base import MODEL, LambdaSource, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.lambdas.plain import PlainStep, checked_lambda
 from chunked_td.learners import core
@@ -240,7 +240,12 @@ class Learner:
         """The features that values are linear in; None for tables."""
         return self.indexer if isinstance(self.indexer, Features) else None
 
-    def _check_features(self, needs: Needs) -> None:
+    @property
+    def inputs(self) -> frozenset[str]:
+        """What the λ source needs for the questions that it asks (`chunked_td.lambdas.base`)."""
+        return self.lambda_source.inputs(self.bootstrap)
+
+    def _check_features(self) -> None:
         """Refuse what does not go with features, or not without."""
         name, features = f"lambda_source {type(self.lambda_source).__name__}()", self.features
         if features is None:
@@ -252,18 +257,17 @@ class Learner:
         for argument in ("planner", "reward_source"):
             if getattr(self, argument) is not None:
                 raise ValueError(f"{argument} goes with tables, not with features; got {getattr(self, argument)!r}")
-        if needs & MODEL and not features.has_codes:
+        if self.inputs & MODEL and not features.has_codes:
             raise ValueError(f"{name} asks a model: give the features codes to count, as in codes=Discretise(env)")
 
     def _check_combination(self) -> None:
-        source, needs = self.lambda_source, self.lambda_source.needs_with(self.bootstrap)
-        self._check_features(needs)
-        if Needs.PARTS in needs and self.indexer.nvec is None:
+        source, inputs = self.lambda_source, self.inputs
+        self._check_features()
+        if "parts" in inputs and self.indexer.nvec is None:
             raise ValueError(f"lambda_source {type(source).__name__}() needs observations with countable components")
-        if self.percept == "reward-state" and needs & (Needs.PREDECESSORS | Needs.PARTS):
+        if self.percept == "reward-state" and inputs & {"predecessors", "parts"}:
             raise ValueError(f"percept 'reward-state' does not go with {source!r}, which counts states")
-        listed = Needs.OUTCOMES in needs and not source.needs_overlaps_only(self.bootstrap)
-        if self.percept == "reward-state" and listed:
+        if self.percept == "reward-state" and "outcomes" in inputs:
             raise ValueError(
                 f"percept 'reward-state' does not go with {type(source).__name__} for {type(self).__name__}: outcomes "
                 f"would not be states; with ExpectedLambda use Expected-SARSA"
@@ -285,7 +289,7 @@ class Learner:
     def _say_pairing(self, env: Any) -> None:
         """Say which state component decides which reward where nobody has said it and the numbers happen to match."""
         source = self.lambda_source
-        if Needs.PARTS not in source.needs or getattr(source, "components", ()) is not None:
+        if "parts" not in self.inputs or getattr(source, "components", ()) is not None:
             return
         if self.n_rewards != self.n_paid:
             return  # the rewards are made from the components
@@ -302,14 +306,14 @@ class Learner:
         """Whether λ comes from a model object."""
         if self.model is None or isinstance(self.model, ModelError | KernelModel):
             return False
-        return bool(self.lambda_source.needs_with(self.bootstrap) & MODEL)
+        return bool(self.inputs & MODEL)
 
     def _build(self) -> AgentState:
         """The compiled side of a learner with these settings, before its first step."""
         model: Any = self.model if isinstance(self.model, ModelError | KernelModel) else "counts"
         if self._asks_model():
-            parts = Needs.PARTS in self.lambda_source.needs_with(self.bootstrap)
-            model = Predictions.empty(self.n_actions, len(self.indexer.nvec or (1,)) if parts else 1)
+            columns = len(self.indexer.nvec or (1,)) if "parts" in self.inputs else 1
+            model = Predictions.empty(self.n_actions, columns)
         given = self.bootstrap == STATE and not isinstance(self.policy, str)
         room = self.indexer.nvec, self._capacity, _ROOM, self.plan_draws.stream
         known, policy = self.indexer.size, GIVEN if given else None

@@ -94,11 +94,12 @@ class LineageTrace(NamedTuple):
 
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Refuse, with a ValueError, arrays of a file that the kernels could search without end."""
-        shared, clock = arrays["trace_shared"], arrays["trace_clock"]
+        shared, clock = arrays["shared"], arrays["clock"]
         keys, slots = shared[shared[:, 0] != 0, 0], shared.shape[0]
-        if slots < 1 or slots & (slots - 1) or keys.size != clock[1] or 2 * keys.size > slots:
-            raise ValueError(f"trace_shared must be a power of 2 of slots, at most half of them taken, got {slots}")
-        if np.unique(keys).size != keys.size or arrays["trace_visited"].max(initial=0) > clock[0]:
+        if slots < self.shared.shape[0] or slots & (slots - 1) or keys.size != clock[1] or 2 * keys.size > slots:
+            least = f"a power of 2 of slots from {self.shared.shape[0]}, at most half of them taken"
+            raise ValueError(f"trace_shared must have {least}, as trace_clock counts them, got {slots}")
+        if np.unique(keys).size != keys.size or arrays["visited"].max(initial=0) > clock[0]:
             raise ValueError("trace_shared, trace_visited: a pair must be there once, and no visit lie in the future")
 
     @kernel

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
+from chunked_td.lambdas.base import COUNTED, LambdaSource
 from chunked_td.learners.core import TERMINATED
 from chunked_td.models.predictions import ask_chances, ask_outcomes, ask_overlaps, overlaps_of
 
@@ -16,16 +16,17 @@ def check_model(model: Any, source: LambdaSource, bootstrap: int, n_actions: int
     known = getattr(model, "n_actions", n_actions)
     if known != n_actions:
         raise ValueError(f"model: it has n_actions={known}, the environment has {n_actions} actions")
-    needs = source.needs_with(bootstrap)
-    if needs & COUNTED:
+    inputs = source.inputs(bootstrap)
+    if inputs & COUNTED:
         raise ValueError(f"lambda_source {source!r} is read off counts; it takes no model, got {model!r}")
     asked: list[tuple[str, ...]] = [("observe",)]
-    if Needs.OUTCOME in needs:
-        asked.append(("probabilities", "component_probabilities"))
-    if Needs.PARTS in needs:
-        asked.append(("component_probabilities",))
-    if Needs.OUTCOMES in needs:
-        asked.append(("overlaps", "distribution") if source.needs_overlaps_only(bootstrap) else ("distribution",))
+    methods = {
+        "outcome": ("probabilities", "component_probabilities"),
+        "parts": ("component_probabilities",),
+        "overlaps": ("overlaps", "distribution"),
+        "outcomes": ("distribution",),
+    }
+    asked += [names for one, names in methods.items() if one in inputs]
     for names in asked:
         if not any(callable(getattr(model, name, None)) for name in names):
             raise ValueError(f"model must have a method {'() or '.join(names)}() for {source!r}, got {model!r}")
@@ -36,20 +37,18 @@ def ask_model(agent: Any, state: int, ended: int) -> None:
     model, answers, A = agent.model, agent._state.model, agent.n_actions
     reward = float(agent._reward[0]) if agent.n_paid == 1 else agent._reward.copy()
     model.observe(agent.state, agent.action, reward, state, ended == TERMINATED)
-    source, bootstrap = agent.lambda_source, agent.bootstrap
-    needs = source.needs_with(bootstrap)
-    if needs & (Needs.OUTCOME | Needs.PARTS):
-        parts = answers.chances.shape[1] if Needs.PARTS in needs else 0
+    inputs = agent.inputs
+    if "outcome" in inputs or "parts" in inputs:
+        parts = answers.chances.shape[1] if "parts" in inputs else 0
         chances = ask_chances(model, agent.state, state, reward, A, parts)
         if chances.shape != answers.chances.shape:
             answers = answers._replace(chances=np.zeros(chances.shape))
             agent._replace(model=answers)
         answers.chances[:] = chances
-    if Needs.OUTCOMES in needs:
-        if source.needs_overlaps_only(bootstrap):
-            answers.overlaps[:] = ask_overlaps(model, agent.state, A)
-        else:
-            _list_outcomes(agent, range(A) if Needs.POLICY in needs else [agent.action])
+    if "outcomes" in inputs:
+        _list_outcomes(agent, range(A) if "policy" in inputs else [agent.action])
+    elif "overlaps" in inputs:
+        answers.overlaps[:] = ask_overlaps(model, agent.state, A)
 
 
 def _list_outcomes(agent: Any, actions: Any) -> None:

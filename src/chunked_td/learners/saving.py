@@ -1,78 +1,53 @@
 """Saved learners: one file, no code in it, and a run that goes on exactly where it stopped.
 
-A `.ctd` file is a NumPy archive: the entry `header` is JSON, the others are arrays. Reading it executes nothing.
-It is written to a temporary file first and renamed, so a crash leaves the old file or the new one, never half.
-
-A file may come from anybody. It is read in this order: its digest (`chunked_td._archives`), the declared sizes, the
-header, and then every array by the schema (`learners.schema`), before compiled code sees one. Files of version 0.1 have
-no digest; all else is checked in them too.
+A `.ctd` file is an uncompressed NumPy archive, as `np.savez` writes it: the entry `learner` is JSON with the settings,
+the others are arrays. It is written whole or not at all. Reading it executes nothing, and takes no more memory than a
+small multiple of its size. It is read in this order: the archive, the settings, and then every array by its declaration
+(`learners.schema`), before compiled code sees one.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import functools
+import io
 import json
+import math
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from chunked_td._archives import Archive, pack
-from chunked_td._checks import check_flag, check_whole
+import chunked_td
+from chunked_td._checks import check_choice, check_not_negative, check_unit, check_whole
 from chunked_td._files import plain, read_regular, write_atomically
-from chunked_td._link import compiled
+from chunked_td._settings import KernelSettings
 from chunked_td.bootstraps import STATE
 from chunked_td.features.maps import Features, OwnFeatures
 from chunked_td.indexing import indexer_from_state
 from chunked_td.lambdas import CLASSES, LambdaSource
 from chunked_td.learners.exploration import EXPLORATIONS, Exploration
+from chunked_td.learners.inputs import settings_of
 from chunked_td.learners.learned_components import LearnedComponents
-from chunked_td.learners.learner import Learner
+from chunked_td.learners.learner import Learner, LearnerSettings
 from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.planning import PLANNERS, Planner
 from chunked_td.learners.planning.base import REWARD_SOURCES
 from chunked_td.learners.schedule import Schedule
-from chunked_td.learners.schema import (
-    LARGEST,
-    check_arrays,
-    check_finite,
-    check_percepts,
-    check_progress,
-    check_size,
-    saved_parts,
-)
+from chunked_td.learners.schema import LARGEST, arrays_of, known_states, take_arrays
 from chunked_td.learners.sutton_singh import SuttonSingh
-from chunked_td.models import KernelModel
-from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts, rehash
-from chunked_td.models.errors import ModelError
-from chunked_td.models.transitions import TransitionCounts
 from chunked_td.seeding import check_random_state
-from chunked_td.traces import Trace
 
-FORMAT = 1
-_SETTINGS = {
-    "discount": "discount",
-    "seed": "seed",
-    "percept": "percept",
-    "prior": "prior",
-    "replacing": "replacing",
-    "cutoff": "cutoff",
-    "actions": "n_actions",
-    "action_start": "action_start",
-    "rewards": "n_paid",
-    "action_mask": "action_mask",
-    "reward_weights": "reward_weights",
-    "initial_value": "initial_value",
+FORMAT = 2
+_DRAWS = ("policy_draws", "chunk_draws", "plan_draws")
+_OURS: dict[str, Mapping[str, type]] = {
+    "lambda_source": CLASSES,
+    "view": {"Lineage": Lineage},
+    "exploration": EXPLORATIONS,
+    "planner": PLANNERS,
+    "reward_source": REWARD_SOURCES,
 }
-"""Settings by their name in a file, and the attribute of a learner that holds each. Older files lack the last three."""
-
-VIEW_CLASSES: dict[str, type] = {"Lineage": Lineage}
-"""Views with settings by name."""
-
-_PAIRS = {"origin": ORIGIN, "target": TARGET, "number": NUMBER, "following": FOLLOWING}
-"""Columns of the counted pairs by their name in a file."""
+"""Parts with settings by argument and name; those of others are passed to `load`."""
 
 
 class _Space:
@@ -84,41 +59,34 @@ class _Space:
         self.observation_space = None
 
 
+class _Unfit(ValueError):
+    """The file is as it should be, but cannot be used like this."""
+
+
 def save(agent: Learner, path: Any) -> None:
     """Write a learner to a file. See `Learner.save`."""
     if not Path(path).parent.is_dir():
         raise FileNotFoundError(f"path must be in a folder that exists, got {str(path)!r}")
-    arrays: dict[str, np.ndarray] = {}
+    arrays = arrays_of(agent)
+    if isinstance(agent, SuttonSingh):
+        arrays["stale"] = agent.stale[: arrays["averages_pairs"].shape[0]]
+        arrays["visited"] = np.array(agent.visited, np.int64).reshape(-1, 2)
+    values = {name: getattr(agent, name) for name in _settings_of(type(agent))}
+    if agent.exploration is not None and not agent.exploration.uses_epsilon:
+        values["epsilon"] = None
     header = {
         "format": FORMAT,
+        "version": chunked_td.__version__,
         "learner": type(agent).__name__,
-        "settings": {name: plain(getattr(agent, attribute)) for name, attribute in _SETTINGS.items()}
-        | {"view": agent.view if isinstance(agent.view, str) else _named_out(agent.view, VIEW_CLASSES)},
-        "step_size": plain(agent.step_size),
-        "epsilon": plain(agent.epsilon) if agent.exploration is None or agent.exploration.uses_epsilon else None,
-        "exploration": _named_out(agent.exploration, EXPLORATIONS),
-        "lambda_source": _named_out(agent.lambda_source, CLASSES),
-        "planner": _named_out(agent.planner, PLANNERS),
-        "reward_source": _named_out(agent.reward_source, REWARD_SOURCES),
-        "policy": _policy_out(agent, arrays),
-        "indexer": _pack(agent.indexer.state(), arrays, "indexer"),
-        "model": _model_out(agent, arrays),
-        "progress": [agent.episode, agent.state, agent.action, float(agent._rates[1]), float(agent._rates[0])],
-        "policy_draws": agent.policy_draws.state(),
-        "chunk_draws": agent.chunk_draws.state(),
-        "plan_draws": agent.plan_draws.state(),
+        "space": [agent.n_actions, agent.action_start, agent.n_paid],
+        "settings": {name: _written(name, value, arrays) for name, value in values.items()},
+        "progress": [agent.episode, agent.state, agent.action, float(agent._rates[0]), float(agent._rates[1])],
+        "draws": [getattr(agent, name).state() for name in _DRAWS],
         "env_state": plain(agent.env_state),
         "percepts": [list(key) for key in agent.percepts],
     }
-    tables = _tables_out(agent)
-    check_finite(tables)
-    arrays |= tables
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    write_atomically(path, pack(arrays))
-
-
-class _Unfit(ValueError):
-    """The file is as it should be, but cannot be used like this."""
+    arrays["learner"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    write_atomically(path, _packed(arrays))
 
 
 def load(
@@ -127,7 +95,6 @@ def load(
     lambda_source: LambdaSource | None = None,
     model: Any = None,
     policy: Any = None,
-    max_bytes: int | None = None,
     planner: Planner | None = None,
     exploration: Exploration | None = None,
     view: Any = None,
@@ -142,27 +109,19 @@ def load(
       lambda_source: the λ source, where the learner was built with one of your own.
       model: the model object, where the learner was built with one of your own. A `NeuralModel` is rebuilt by itself.
       policy: the policy, where the learner was built with a function.
-      max_bytes: what the file may unpack to; by default 1 GiB, or 100 times the file where that is more.
       planner: the planner, where the learner was built with one of your own.
       exploration: the exploration, where the learner was built with one of your own.
       view: the view, where the learner was built with one of your own.
       features: the function, where the learner was built with `OwnFeatures`.
 
     Raises:
-      ValueError: if the file is not a saved learner, was cut short or changed, or holds what no learner can have.
+      ValueError: if the file is not a saved learner of this format, was cut short or changed, or holds what no learner
+        can have.
     """
     content = read_regular(path)
-    given = {"lambda_source": lambda_source, "model": model, "policy": policy}
-    given |= {"planner": planner, "exploration": exploration, "view": view}
+    given = {"lambda_source": lambda_source, "model": model, "policy": policy, "planner": planner}
     try:
-        arrays = Archive(content, max_bytes)
-        agent = _learner(arrays, given)
-        arrays.check_all_read()
-        if isinstance(agent.indexer, OwnFeatures):
-            if features is None:
-                raise _Unfit("features: the saved learner has features of a function, which no file can hold; pass it")
-            agent.indexer.function = features
-        return agent
+        return _learner(_unpacked(content), {**given, "exploration": exploration, "view": view}, features)
     except _Unfit as problem:
         raise ValueError(f"{path}: {problem}") from None
     except Exception as problem:  # whatever a file can be wrong in, its name is said
@@ -170,263 +129,221 @@ def load(
         raise ValueError(f"{path}: not a saved learner, or cut short or changed: {text}") from problem
 
 
-def _learner(arrays: Mapping[str, np.ndarray], given: Mapping[str, Any]) -> Learner:
-    """The learner that an archive holds; `given` has what the caller of `load` passed, by name."""
-    header = json.loads(str(arrays["header"].data, "utf-8"))
+# ---- the archive
+
+
+def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Arrays as an archive."""
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biufU":
+            raise ValueError(f"{name} must be numbers or text to be saved, got {array.dtype}")
+    buffer = io.BytesIO()
+    np.savez(buffer, **{name: np.asarray(array, order="C") for name, array in arrays.items()})  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def _unpacked(content: bytes) -> dict[str, np.ndarray]:
+    """The arrays of an archive, which takes as many bytes as they do. Python compares the checksums."""
+    found: dict[str, np.ndarray] = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = archive.infolist()
+        if any(member.filename == "header.npy" for member in members):
+            raise _Unfit(f"a learner saved by version 0.1 of chunked_td; this one reads files of format {FORMAT}")
+        if sum(member.file_size for member in members) > len(content):
+            raise ValueError(f"an archive that would unpack to more than its own {len(content):,} bytes")
+        for member in members:
+            name = member.filename.removesuffix(".npy")
+            if name in found or member.compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"{name}: there twice, or compressed, as no saved learner has it")
+            found[name] = _array(name, archive.read(member))
+    return found
+
+
+def _array(name: str, content: bytes) -> np.ndarray:
+    """An array from the bytes of an .npy file: numbers, texts or truth values, and nothing after it."""
+    file = io.BytesIO(content)
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise ValueError(f"{name} must be an array of version 1.0 of NumPy's format")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    if dtype.kind not in "biufU" or not dtype.isnative:
+        raise ValueError(f"{name} must be little-endian numbers or text, got {dtype}; objects are never unpickled")
+    if math.prod(shape) * dtype.itemsize != len(content) - file.tell() or fortran or not dtype.itemsize:
+        raise ValueError(f"{name}: {dtype}{list(shape)} does not match its {len(content) - file.tell():,} bytes")
+    array = np.frombuffer(content, dtype if dtype.kind != "b" else np.uint8, offset=file.tell()).reshape(shape)
+    return array.astype(dtype)
+
+
+# ---- the learner
+
+
+def _learner(arrays: dict[str, np.ndarray], given: Mapping[str, Any], features: Any) -> Learner:
+    """The learner that an archive holds; `given` has what the caller of `load` passed, by argument."""
+    header = json.loads(str(arrays.pop("learner").data, "utf-8"))
     if header["format"] != FORMAT:
-        raise _Unfit(f"written in format {header['format']}, this version reads format {FORMAT}")
-    agent = _rebuild(header, arrays, given)
-    for name in ("policy_draws", "chunk_draws", *(["plan_draws"] if agent.planner is not None else [])):
-        getattr(agent, name).set_state(header[name])
+        version = f"written by version {header.get('version')} of chunked_td in format {header['format']}"
+        raise _Unfit(f"{version}; this one, version {chunked_td.__version__}, reads format {FORMAT}")
+    agent = _rebuilt(header, arrays, given)
+    for name, state in zip(_DRAWS, header["draws"], strict=True):
+        getattr(agent, name).set_state(state)
     state = header["env_state"]  # of an environment, or of every copy of one, or None
     each = [one and check_random_state("env_state", one) for one in (state if isinstance(state, list) else [state])]
     agent.env_state = each if isinstance(state, list) else each[0]
-    agent.percepts = check_percepts(agent, header["percepts"])
-    agent.episode, agent.state, agent.action, agent._rates[1], agent._rates[0] = check_progress(
-        agent, header["progress"]
-    )
-    _tables_in(agent, arrays)
+    agent.percepts = _percepts(agent, header["percepts"])
+    _set_progress(agent, *header["progress"])
+    take_arrays(agent, arrays)
+    if isinstance(agent, SuttonSingh):
+        _take_averages(agent, arrays.pop("stale"), arrays.pop("visited"))
+    if arrays:
+        raise ValueError(f"{', '.join(map(repr, arrays))}: an array that does not belong there")
+    if isinstance(agent.indexer, OwnFeatures):
+        if features is None:
+            raise _Unfit("features: the saved learner has features of a function, which no file can hold; pass it")
+        agent.indexer.function = features
     return agent
 
 
-def _rebuild(header: dict[str, Any], arrays: Mapping[str, np.ndarray], given: Mapping[str, Any]) -> Learner:
-    import chunked_td
-
-    if header["learner"] not in chunked_td.LEARNERS:
-        raise _Unfit(f"the file holds a {header['learner']!r}, which this version does not know")
-    cls = getattr(chunked_td, header["learner"])
-    absent = {"action_mask": None, "reward_weights": None, "initial_value": 0.0}  # in files of before
-    settings = {name: (absent | header["settings"])[name] for name in (*_SETTINGS, "view")}
-    if not isinstance(settings["view"], str):
-        settings["view"] = _named_in("view", {"name": "Lineage"} | settings["view"], given["view"], VIEW_CLASSES)
-    actions, start, rewards = (settings.pop(name) for name in ("actions", "action_start", "rewards"))
+def _rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray], given: Mapping[str, Any]) -> Learner:
+    """A new learner with the settings of a file."""
+    cls = getattr(chunked_td, check_choice("learner", header["learner"], chunked_td.LEARNERS))
+    actions, start, paid = header["space"]
     check_whole("actions", actions, 1, LARGEST)
     check_whole("action_start", start, -LARGEST, LARGEST)
-    check_whole("rewards", rewards, 1, LARGEST)
-    check_flag("replacing", settings["replacing"])
-    space = _Space(actions, start, rewards)
-    indexer = indexer_from_state(_unpack(header["indexer"], arrays))
-    reward_source = _named_in("reward_source", header.get("reward_source"), None, REWARD_SOURCES)
-    divided = isinstance(reward_source, LearnedComponents)
-    components = len(indexer.nvec or ()) + 1 if divided else rewards
-    check_size(arrays, cls.bootstrap, indexer.size, actions, components)
+    check_whole("rewards", paid, 1, LARGEST)
+    if header["settings"].keys() != set(_settings_of(cls)):
+        raise ValueError(f"settings must be {', '.join(_settings_of(cls))}, got {', '.join(header['settings'])}")
+    settings: Any = {name: _read(name, value, arrays, given) for name, value in header["settings"].items()}
+    _check_room(cls, settings, arrays, actions, paid)
+    return cls(_Space(actions, start, paid), **settings)
+
+
+def _check_room(cls: type[Learner], settings: Any, arrays: Mapping[str, np.ndarray], actions: int, paid: int) -> None:
+    """Refuse settings that would take more memory than the arrays of the file itself."""
+    indexer, width = settings["indexer"], 1 if cls.bootstrap == STATE else actions
+    rows, nvec, wanted = known_states(indexer) * width, indexer.nvec or (), {}
+    if isinstance(settings.get("reward_source"), LearnedComponents):
+        paid, wanted["division_inverse"] = len(nvec) + 1, sum(nvec) ** 2
     if isinstance(indexer, Features):
-        rows = indexer.count * (1 if cls.bootstrap == STATE else actions)
-        if arrays["trace_weights"].shape[:1] != (rows,):
-            raise ValueError(f"trace_weights must have {rows} rows, got {arrays['trace_weights'].shape}")
-    policy = _policy_in(header["policy"], arrays, given["policy"])
-    if issubclass(cls, SuttonSingh):
-        kept: dict[str, Any] = {name: settings.get(name) for name in ("discount", "seed", "action_mask")}
-        return cls(space, policy=policy, indexer=indexer, **kept)
-    return cls(
-        space,
-        step_size=_number_in(header["step_size"]),
-        epsilon=_number_in(header["epsilon"]),
-        exploration=_named_in("exploration", header.get("exploration"), given["exploration"], EXPLORATIONS),
-        lambda_source=_named_in("lambda_source", header["lambda_source"], given["lambda_source"], CLASSES),
-        planner=_named_in("planner", header.get("planner"), given["planner"], PLANNERS),
-        reward_source=reward_source,
-        model=_model_in(header["model"], arrays, given["model"]),
-        policy=policy,
-        indexer=indexer,
-        **settings,
-    )
+        wanted["trace_weights"] = indexer.count * width * paid
+    wanted["values"] = rows * paid
+    for name, size in wanted.items():
+        if arrays[name].size != size:
+            raise ValueError(f"{name} must have {size} numbers for these settings, got {arrays[name].size}")
 
 
-# ---- tables
+def _set_progress(agent: Learner, episode: Any, state: Any, action: Any, rate: Any, step_size: Any) -> None:
+    """Episode, state, action, ε and step size, each in its range."""
+    agent.episode = check_whole("episode", episode, 0, LARGEST)
+    agent.state = check_whole("state", state, -1, agent.indexer.size - 1)
+    none = state < 0
+    agent.action = check_whole("action", action, -1 if none else 0, -1 if none else agent.n_actions - 1)
+    agent._rates[0] = (check_unit if agent.exploration is None else check_not_negative)("epsilon", rate)
+    agent._rates[1] = check_not_negative("step_size", step_size)
 
 
-def _tables_out(agent: Learner) -> dict[str, np.ndarray]:
-    counts = Counts.empty(0) if agent.counts is None else agent.counts
-    trace = Trace.empty(0, agent.n_rewards, 0) if agent.trace is None else getattr(agent.trace, "entries", agent.trace)
-    live = int(trace.count[0])
-    arrays = {"capacity": np.array([agent._capacity, counts.head.size]), **_counts_out(counts, "counts")}
-    if agent._state.planning is not None:
-        world = agent._state.planning.world
-        size = int(world.counts.size[0])
-        arrays |= _counts_out(world.counts, "world")
-        arrays |= {"world_rewards": world.rewards[:size], "world_ends": world.ends[:size]}
-    arrays |= {"trace_rows": trace.rows[:live], "trace_weight": trace.weight[:live]}
-    for prefix, path, names, _ in saved_parts(agent):
-        part = functools.reduce(getattr, path, agent._state)
-        arrays.update({f"{prefix}{name}": getattr(part, name) for name in names})
-    if isinstance(agent, SuttonSingh):
-        arrays["stale"] = agent.stale[: int(counts.size[0])]
-        arrays["visited"] = np.array(agent.visited, np.int64).reshape(-1, 2)
-    return arrays
+def _percepts(agent: Learner, percepts: Any) -> dict[tuple[Any, ...], int]:
+    """Ids of the pairs of reward and state."""
+    found: dict[tuple[Any, ...], int] = {}
+    for given in percepts:
+        *rewards, state = given
+        if len(rewards) != agent.n_paid or not all(type(r) in (int, float) and np.isfinite(r) for r in rewards):
+            raise ValueError(f"percepts must be {agent.n_paid} rewards and a state each, got {given!r}")
+        check_whole("state of a percept", state, 0, agent.indexer.size - 1)
+        found[(*rewards, state)] = len(found)
+    if len(found) != len(percepts):
+        raise ValueError("percepts must differ from each other")
+    return found
 
 
-def _counts_out(counts: Counts, prefix: str) -> dict[str, np.ndarray]:
-    pairs = {f"{prefix}_{name}": counts.pairs[: int(counts.size[0]), column] for name, column in _PAIRS.items()}
-    return pairs | {f"{prefix}_{name}": getattr(counts, name) for name in ("head", "total", "prior")}
-
-
-def _tables_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
-    check_arrays(agent, arrays)
-    agent._capacity, origins = (int(n) for n in arrays["capacity"])
-    for prefix, path, names, _ in saved_parts(agent):
-        agent._state = _replaced(agent._state, path, {name: arrays[f"{prefix}{name}"] for name in names})
-    if agent.trace is not None:
-        entries, nested = _entries_in(agent, arrays), hasattr(agent.trace, "entries")
-        agent._replace(trace=agent.trace._replace(entries=entries) if nested else entries)
-    planning = agent._state.planning
-    if planning is not None:
-        counts = _counts_in(arrays, agent._rows(agent._capacity), "world")
-        world = arrays["world_rewards"], arrays["world_ends"], agent._capacity
-        agent._replace(planning=planning._replace(world=TransitionCounts.restored(counts, *world)))
-    agent._room, agent._packed = 0, None
-    if isinstance(agent, SuttonSingh):
-        agent._counts = _counts_in(arrays, origins)
-        agent.stale = np.zeros(agent.counts.pairs.shape[0])
-        agent.stale[: arrays["stale"].size] = arrays["stale"]
-        agent.visited = [(int(pair), int(state)) for pair, state in arrays["visited"]]
-    elif agent.counts is not None:
-        agent._replace(model=agent._state.model._replace(counts=_counts_in(arrays, origins)))
-
-
-def _replaced(tree: Any, path: tuple[str, ...], given: dict[str, np.ndarray]) -> Any:
-    """A tree of tuples with other arrays in the tuple at `path`."""
-    if not path:
-        return tree._replace(**given)
-    return tree._replace(**{path[0]: _replaced(getattr(tree, path[0]), path[1:], given)})
-
-
-def _counts_in(arrays: Mapping[str, np.ndarray], origins: int, prefix: str = "counts") -> Counts:
-    size, prior = arrays[f"{prefix}_origin"].size, arrays[f"{prefix}_prior"]
-    counts = Counts.empty(origins, float(prior[0]), prior[1:].astype(int).tolist(), max(2 * size, 256))
-    for name, column in _PAIRS.items():
-        counts.pairs[:size, column] = arrays[f"{prefix}_{name}"]
-    for name in ("head", "total"):
-        getattr(counts, name)[:] = arrays[f"{prefix}_{name}"]
-    counts.size[0] = size
-    compiled(rehash)(counts)
-    if np.count_nonzero(counts.table) != size:
-        raise ValueError("counts_origin, counts_target: a pair must be there once")
-    return counts
-
-
-def _entries_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> Trace:
-    live, linear = arrays["trace_rows"].size, agent.features is not None
-    rows = agent.trace.rates.size if linear else agent.tables.values.shape[0]
-    trace = Trace.empty(rows, agent.n_rewards, rows if linear else max(2 * live, 256))
-    trace.rows[:live], trace.weight[:live] = arrays["trace_rows"], arrays["trace_weight"]
-    trace.slot[arrays["trace_rows"]] = np.arange(live)
-    trace.count[0] = live
-    return trace
+def _take_averages(agent: SuttonSingh, stale: np.ndarray, visited: np.ndarray) -> None:
+    """What `SuttonSingh` learners have besides."""
+    size = int(agent.counts.size[0])
+    if stale.dtype != np.float64 or stale.shape != (size,) or not np.isfinite(stale).all():
+        raise ValueError(f"stale must be {size} finite numbers, got {stale.dtype}{list(stale.shape)}")
+    if visited.dtype != np.int64 or visited.shape[1:] != (2,) or (visited < 0).any():
+        raise ValueError(f"visited must be pairs of whole numbers from 0, got {visited.dtype}{list(visited.shape)}")
+    if (visited >= (size, known_states(agent.indexer))).any():
+        raise ValueError("visited must name counted pairs and known states")
+    agent.stale = np.zeros(agent.counts.pairs.shape[0])
+    agent.stale[:size] = stale
+    agent.visited = [(pair, state) for pair, state in visited.tolist()]
 
 
 # ---- settings
 
 
-def _number_in(value: Any) -> Any:
-    """A schedule where it is one, anything else as it is."""
+def _settings_of(cls: type[Learner]) -> list[str]:
+    """The arguments that a learner of this class is rebuilt from; each is an attribute, too."""
+    return [name for name in LearnerSettings.__annotations__ if name in settings_of(cls)]
+
+
+def _written(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """A setting as JSON has it. Arrays in it are entered in `arrays`, and leave their names."""
+    if isinstance(value, np.ndarray):
+        arrays[name] = value
+        return {"array": name}
+    if isinstance(value, KernelSettings):
+        cls, ours = type(value), _OURS.get(name, {})
+        known = cls.__name__ if ours.get(cls.__name__) is cls else f"{cls.__module__}.{cls.__qualname__}"
+        return {"name": known, **plain(value.settings())}
+    if name == "indexer":
+        return _written("indexer_state", value.state(), arrays)
+    if name == "model" and value is not None:
+        kept = value.state_arrays() if hasattr(value, "state_arrays") else {}
+        arrays.update({f"model_{key}": np.asarray(array) for key, array in kept.items()})
+        return {"object": type(value).__name__, "saved": bool(kept)}
+    if isinstance(value, dict):
+        return {key: _written(f"{name}_{key}", item, arrays) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_written(f"{name}_{k}", item, arrays) for k, item in enumerate(value)]
+    return {"function": True} if callable(value) and not isinstance(value, Schedule) else plain(value)
+
+
+def _read(name: str, value: Any, arrays: dict[str, np.ndarray], given: Mapping[str, Any]) -> Any:
+    """A setting from JSON; or what was given in its place, which must be the same."""
+    if isinstance(value, dict) and "object" in value:
+        return _model(value, arrays, given["model"])
+    if isinstance(value, dict) and "function" in value:
+        if given[name] is None:
+            raise _Unfit(f"{name}: the saved learner evaluates a function, which a file cannot hold; pass {name}=")
+        return given[name]
+    if given.get(name) is not None:
+        mine = json.loads(json.dumps(_written(name, given[name], {})))
+        if mine != value:
+            raise _Unfit(f"{name}: the saved learner uses {value}, got {mine}")
+        return given[name]
+    found = _value(value, arrays)
+    if name == "indexer":
+        return indexer_from_state(found)
+    if isinstance(found, dict):
+        part = found.pop("name")
+        if part not in _OURS.get(name, {}):
+            missing = f"{part}, which is not part of chunked_td; build it and pass it as load(…, {name}=…)"
+            raise _Unfit(f"{name}: the saved learner uses {missing}")
+        return _OURS[name][part](**found)
+    return found
+
+
+def _value(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """A value from JSON, with arrays in place of their names, schedules, and tuples for lists."""
+    if isinstance(value, list):
+        return tuple(_value(item, arrays) for item in value)
     if not isinstance(value, dict):
         return value
-    for episode, _ in value["points"]:
-        check_whole("episode of a schedule", episode, -LARGEST, LARGEST)
-    return Schedule(tuple(map(tuple, value["points"])), check_flag("hold", value["hold"]))
+    if value.keys() == {"array"}:
+        return arrays.pop(value["array"])
+    found = {key: _value(item, arrays) for key, item in value.items()}
+    return Schedule(**found) if found.keys() == {"points", "hold"} else found
 
 
-def _named_out(thing: Any, ours: Mapping[str, type]) -> dict[str, Any] | None:
-    """The name and the settings of a λ source or its like: its class, with its module where it is not one of `ours`."""
-    if thing is None:
-        return None
-    cls = type(thing)
-    name = cls.__name__ if ours.get(cls.__name__) is cls else f"{cls.__module__}.{cls.__qualname__}"
-    return {"name": name, **thing.settings()}
-
-
-def _named_in(argument: str, value: dict[str, Any] | None, given: Any, ours: Mapping[str, type]) -> Any:
-    """The λ source, or its like, of a file: the one given as `argument`, or built from its settings."""
-    if given is not None:
-        mine = json.loads(json.dumps(_named_out(given, ours)))
-        later = {f.name: f.default for f in dataclasses.fields(given) if not f.repr}  # options that older files lack
-        if value is None or mine != {**later, **value}:
-            raise _Unfit(f"{argument}: the saved learner uses {value}, got {mine}")
-        return given
-    if value is None:
-        return None
-    settings = dict(value)
-    name = settings.pop("name")
-    if name not in ours:
-        missing = f"{name}, which is not part of chunked_td; build it and pass it as load(…, {argument}=…)"
-        raise _Unfit(f"{argument}: the saved learner uses {missing}")
-    if hasattr(ours[name], "literal"):
-        settings.setdefault("literal", True)  # version 0.1 took actions never tried for impossible
-    for key, setting in settings.items():
-        settings[key] = _number_in(_as_tuples(setting))
-    return ours[name](**settings)
-
-
-def _as_tuples(value: Any) -> Any:
-    """JSON's lists as tuples, as settings have them."""
-    return tuple(_as_tuples(item) for item in value) if isinstance(value, list) else value
-
-
-def _policy_out(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
-    if isinstance(agent.policy, np.ndarray):
-        arrays["policy"] = agent.policy
-        return {"array": "policy"}
-    return {"function": True} if callable(agent.policy) else agent.policy
-
-
-def _policy_in(value: Any, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
-    if isinstance(value, dict) and "function" in value:
-        if given is None:
-            raise _Unfit("policy: the saved learner evaluates a function, which a file cannot hold; pass policy=")
-        return given
-    return arrays["policy"] if isinstance(value, dict) else value
-
-
-def _model_out(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
-    model = agent.model
-    if model is None:
-        return None
-    if isinstance(model, ModelError):
-        return {"error": _named_out(model, {})}
-    if isinstance(model, KernelModel):
-        return {"kernels": _named_out(model, {})}
-    if not hasattr(model, "state_arrays"):
-        return {"name": type(model).__name__, "saved": False}
-    for name, array in model.state_arrays().items():
-        arrays[f"model_{name}"] = np.asarray(array)
-    return {"name": type(model).__name__, "saved": True}
-
-
-def _model_in(value: Any, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
-    if value is None:
-        return given
-    if "error" in value:
-        return _named_in("model", value["error"], given, {})
-    if "kernels" in value:
-        return _named_in("model", value["kernels"], given, {})
-    saved = {k.removeprefix("model_"): arrays[k] for k in arrays if k.startswith("model_")}
-    if given is None and value["name"] == "NeuralModel" and value["saved"]:
+def _model(value: dict[str, Any], arrays: dict[str, np.ndarray], given: Any) -> Any:
+    """A model object: the one given, or a `NeuralModel`; with what it has learned, if that was saved."""
+    saved = {name.removeprefix("model_"): arrays.pop(name) for name in list(arrays) if name.startswith("model_")}
+    if given is None and value["object"] == "NeuralModel" and saved:
         from chunked_td.models.neural.online import NeuralModel
 
         return NeuralModel.from_arrays(saved)
     if given is None:
-        raise _Unfit(f"model: the saved learner uses a {value['name']}; build one and pass it as model=")
+        raise _Unfit(f"model: the saved learner uses a {value['object']}; build one and pass it as model=")
     if value["saved"]:
         given.load_arrays(saved)
     return given
-
-
-def _pack(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
-    """Move the arrays of a nested state into `arrays`, leaving their names."""
-    if isinstance(value, np.ndarray):
-        arrays[name] = value
-        return {"__array__": name}
-    if isinstance(value, dict):
-        return {key: _pack(item, arrays, f"{name}_{key}") for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_pack(item, arrays, f"{name}_{k}") for k, item in enumerate(value)]
-    return plain(value)
-
-
-def _unpack(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    if isinstance(value, dict):
-        if "__array__" in value:
-            return arrays[value["__array__"]]
-        return {key: _unpack(item, arrays) for key, item in value.items()}
-    return [_unpack(item, arrays) for item in value] if isinstance(value, list) else value

@@ -11,7 +11,7 @@ from chunked_td._link import enlarged, static, zeros
 from chunked_td._settings import grown_arrays
 from chunked_td.bootstraps import EXPECTED_SARSA, Q_LEARNING, SARSA, STATE
 from chunked_td.features.linear import LinearTrace
-from chunked_td.lambdas.base import MODEL, LambdaSource, Needs
+from chunked_td.lambdas.base import MODEL, LambdaSource
 from chunked_td.lambdas.episode import Episode
 from chunked_td.learners.count_models import component_parts, count_origins, kind_of_counts, make_counts, pairs_per_step
 from chunked_td.learners.learned_components import LearnedComponents
@@ -59,24 +59,24 @@ class Tables(NamedTuple):
 
     values: Annotated[np.ndarray, "float64[rows, d]"]  # row = s (state values) or s·A + a
     legal: Annotated[np.ndarray, "bool[S, A]"]  # [0, A] where λ does not need it
-    nvec: Annotated[np.ndarray, "int64[n]"]  # sizes of the state components
-    parts: Annotated[np.ndarray, "bool[d, c]"]  # which state components decide reward i
+    nvec: Annotated[np.ndarray, "int64[n], unsaved"]  # sizes of the state components
+    parts: Annotated[np.ndarray, "bool[d, c], unsaved"]  # which state components decide reward i
     exploration: Any = None  # the compiled form of an `Exploration`; None is ε-greedy
 
 
 class Memory(NamedTuple):
     """What a learner carries from step to step within an episode."""
 
-    policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_t), as it was when a_t was drawn
+    policy: Annotated[np.ndarray, "float64[A] in [0, 1]"]  # π(·|x_t), as it was when a_t was drawn
     next_policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_{t+1})
-    scratch: Annotated[np.ndarray, "float64[A]"]
-    lambda_t: Annotated[np.ndarray, "float64[d]"]
-    delta_t: Annotated[np.ndarray, "float64[d]"]
-    previous: Annotated[np.ndarray, "int64[one]"]  # s_{t−1}·A + a_{t−1}, or −1 at the start
-    rows: Annotated[np.ndarray, "int64[T]"]  # the episode so far, for updates at its end
+    scratch: Annotated[np.ndarray, "float64[A], unsaved"]
+    lambda_t: Annotated[np.ndarray, "float64[d], unsaved"]
+    delta_t: Annotated[np.ndarray, "float64[d], unsaved"]
+    previous: Annotated[np.ndarray, "int64[one] in [-1, pairs)"]  # s_{t−1}·A + a_{t−1}, or −1 at the start
+    rows: Annotated[np.ndarray, "int64[T] in [0, rows)"]  # the episode so far, for updates at its end
     delta: Annotated[np.ndarray, "float64[T, d]"]
     lambda_: Annotated[np.ndarray, "float64[T, d]"]
-    length: Annotated[np.ndarray, "int64[one]"]
+    length: Annotated[np.ndarray, "int64[one], unsaved"]
 
     @classmethod
     def empty(cls, n_actions: int, components: int, capacity: int) -> Memory:
@@ -103,14 +103,12 @@ class AgentState(NamedTuple):
 
 def _check_choices(bootstrap: int, source: LambdaSource, view: str | View, replacing: bool) -> None:
     """Refuse choices that do not go together."""
-    needs, name = source.needs_with(bootstrap), f"lambda_source {type(source).__name__}()"
+    name = f"lambda_source {type(source).__name__}()"
     other = "Expected-SARSA" if bootstrap == EXPECTED_SARSA else "Q-learning"
     if source.per_component and bootstrap == SARSA:
         raise ValueError(f"{name} goes with state values, Expected-SARSA and Q-learning, not with SARSA")
-    if source.per_component and needs & Needs.OUTCOME and Needs.PARTS not in needs:
-        raise ValueError(f"{name} has a λ per reward component: it must need PARTS, not OUTCOME")
-    if Needs.LEGAL in needs and bootstrap == STATE:
-        raise ValueError(f"{name} needs the ε-greedy policy of other states; it goes with action values")
+    if "legal" in source.inputs(bootstrap) and bootstrap == STATE:
+        raise ValueError(f"{name} asks for the ε-greedy policy of other states; it goes with action values")
     if view == "sampled" and bootstrap not in (STATE, SARSA):
         raise ValueError(f"view {view!r} goes with state values and SARSA (§3.1, App. B.1), not with {other}")
     if replacing and view != "traces":
@@ -121,9 +119,7 @@ def _make_rule(learner: Any, n_actions: Any, policy: int | None, one_loop: bool)
     """The choices of one learner, checked against each other; one that plans needs the policy in all states."""
     bootstrap, source, view = learner.bootstrap, learner.lambda_source, learner.view
     _check_choices(bootstrap, source, view, learner.replacing)
-    needs = source.needs_with(bootstrap)
-    if not source.is_compiled:  # a plain Python step shows the policy, whether or not it is asked for
-        needs |= Needs.POLICY
+    inputs = source.inputs(bootstrap)
     plans = learner.planner is not None or isinstance(learner.reward_source, ExpectedError)
     changes = plans or view not in ("offline", "sampled")  # else values stand still during an episode
     late = bootstrap in (EXPECTED_SARSA, Q_LEARNING) and view != "true_online" and changes
@@ -132,8 +128,8 @@ def _make_rule(learner: Any, n_actions: Any, policy: int | None, one_loop: bool)
         bootstrap=chosen(bootstrap),
         policy=static((UNIFORM if bootstrap == STATE else GREEDY) if policy is None else policy),
         per_component=static(int(source.per_component)),
-        keeps_policy=chosen(int(Needs.POLICY in needs)),
-        keeps_legal=chosen(int(Needs.LEGAL in needs or (plans and bootstrap != STATE))),
+        keeps_policy=chosen(int("policy" in inputs or not source.is_compiled)),  # a plain Python step shows it
+        keeps_legal=chosen(int("legal" in inputs or (plans and bootstrap != STATE))),
         chooses_late=chosen(int(late)),
         checks_lambda=static(int(not type(source).__module__.startswith("chunked_td."))),
         n_actions=n_actions,
@@ -193,7 +189,7 @@ def build_state(
             known_states=max(known_states, 1), capacity=pairs,
         )  # fmt: skip
     if isinstance(model, KernelModel):
-        model = model.compiled(sizes) if own.needs_with(bootstrap) & MODEL else None
+        model = model.compiled(sizes) if own.inputs(bootstrap) & MODEL else None
     episode = None
     if own.learns_from_episodes:
         episode = zeros(Episode, {"T": room, "k": d}, discount=rule.discount, bootstrap=rule.bootstrap)

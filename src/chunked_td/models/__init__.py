@@ -27,11 +27,12 @@ class Model(Protocol):
 
     Only the questions that the λ source asks have to be there; a learner refuses a model without them.
 
-    | the source needs | the model has |
+    | the source asks | the model has |
     |---|---|
-    | `Needs.OUTCOME` | `probabilities`, or `component_probabilities` |
-    | `Needs.PARTS` | `component_probabilities` |
-    | `Needs.OUTCOMES` | `distribution`; or `overlaps`, where the expected mixture is all that is asked |
+    | `chance`, `chances`, `mixture` | `probabilities`, or `component_probabilities` |
+    | the same, with a λ per reward component | `component_probabilities` |
+    | `overlap`, `mean_overlap`, `expected_mixture` | `overlaps`, or `distribution` |
+    | `outcomes`, `expected_choice` | `distribution` |
     """
 
     def observe(self, state: int, action: int, reward: Any, next_state: int, terminated: bool) -> None:

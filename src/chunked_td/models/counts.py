@@ -29,12 +29,12 @@ ORIGIN, TARGET, NUMBER, FOLLOWING = range(4)
 class Counts(NamedTuple):
     """A hash table of counted pairs, with the pairs of one origin linked in a list."""
 
-    table: Annotated[np.ndarray, "int32[slots]"]  # pair + 1, or 0 where free; the number of slots is a power of 2
+    table: Annotated[np.ndarray, "int32[slots], unsaved"]  # pair + 1, or 0 where free; slots are a power of 2
     pairs: Annotated[np.ndarray, "int64[capacity, 4]"]  # origin, target, n(origin → target), next pair of it or −1
-    head: Annotated[np.ndarray, "int64[origins]"]  # first pair of an origin, or −1
-    total: Annotated[np.ndarray, "int64[origins]"]  # n(origin)
-    size: Annotated[np.ndarray, "int64[1]"]  # distinct pairs
-    prior: Annotated[np.ndarray, "float64[k]"]  # Dirichlet pseudo-count; number of outcomes of origins ≡ i mod k − 1
+    head: Annotated[np.ndarray, "int64[origins], unsaved"]  # first pair of an origin, or −1
+    total: Annotated[np.ndarray, "int64[origins], unsaved"]  # n(origin)
+    size: Annotated[np.ndarray, "int64[1], unsaved"]  # distinct pairs
+    prior: Annotated[np.ndarray, "float64[k], unsaved"]  # pseudo-count; number of outcomes of origins ≡ i mod k − 1
 
     @classmethod
     def empty(cls, origins: int, prior: float = 0.0, outcomes: int | Sequence[int] = 1, capacity: int = 256) -> Counts:
@@ -58,8 +58,6 @@ class Counts(NamedTuple):
         larger = Counts.empty(origins, self.prior[0], self.prior[1:].astype(int).tolist(), capacity)
         size = int(self.size[0])
         larger.pairs[:size] = self.pairs[:size]
-        larger.head[: self.head.size] = self.head
-        larger.total[: self.total.size] = self.total
         larger.size[0] = size
         compiled(rehash)(larger)
         return larger
@@ -86,9 +84,13 @@ def _slot(counts, origin, target):
 
 
 def rehash(counts):
-    """Enter every stored pair into an empty hash table."""
+    """Enter every stored pair into an empty hash table and the list of its origin, in the order of their first time."""
     for pair in range(counts.size[0]):
-        counts.table[_slot(counts, counts.pairs[pair, ORIGIN], counts.pairs[pair, TARGET])] = pair + 1
+        origin = counts.pairs[pair, ORIGIN]
+        counts.table[_slot(counts, origin, counts.pairs[pair, TARGET])] = pair + 1
+        counts.pairs[pair, FOLLOWING] = counts.head[origin]
+        counts.head[origin] = pair
+        counts.total[origin] += counts.pairs[pair, NUMBER]
 
 
 def find(counts, origin, target):

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chunked_td._link import kernel
-from chunked_td._settings import KernelSettings, form_of
+from chunked_td._settings import KernelSettings, form_of, new_array
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,14 @@ class ModelError(KernelSettings):
     needs_states: ClassVar[bool] = True
 
     def make_arrays(self, states: int, n_actions: int) -> Mapping[str, np.ndarray]:
-        """What the error keeps besides `seen`."""
+        """What the error reads, as its settings say it."""
         return {}
 
     def compiled(self, sizes: Mapping[str, int]) -> Any:
         """What kernels see: a NamedTuple of the settings and of the arrays."""
-        return form_of(self, {**self.make_arrays(sizes["S"], sizes["A"]), "seen": np.zeros(1, np.int64)})
+        kept = {name: new_array(layout, sizes) for name, layout in self.arrays.items()}
+        fixed = self.make_arrays(sizes["S"], sizes["A"])
+        return form_of(self, {**fixed, **kept, "seen": np.zeros(1, np.int64)})
 
     @kernel
     def seen_state(error, step):

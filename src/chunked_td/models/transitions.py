@@ -25,11 +25,11 @@ class TransitionCounts(NamedTuple):
 
     counts: Counts
     rewards: Annotated[np.ndarray, "float64[capacity, d]"]  # sum of the rewards of a pair
-    ends: Annotated[np.ndarray, "int64[capacity]"]  # how often a pair terminated the episode
-    entry: Annotated[np.ndarray, "int64[states]"]  # the latest new pair that leads into a state
-    entering: Annotated[np.ndarray, "int64[capacity]"]  # the pair before it into the same state
-    tried: Annotated[np.ndarray, "int64[rows]"]  # the rows that were tried, in the order of their first time
-    tried_number: Annotated[np.ndarray, "int64[1]"]
+    ends: Annotated[np.ndarray, "int64[capacity] in [0, inf)"]  # how often a pair terminated the episode
+    entry: Annotated[np.ndarray, "int64[states], unsaved"]  # the latest new pair that leads into a state
+    entering: Annotated[np.ndarray, "int64[capacity], unsaved"]  # the pair before it into the same state
+    tried: Annotated[np.ndarray, "int64[rows], unsaved"]  # the rows that were tried, in the order of their first time
+    tried_number: Annotated[np.ndarray, "int64[1], unsaved"]
 
     @classmethod
     def empty(cls, rows: int, states: int, rewards: int, capacity: int = 256) -> TransitionCounts:

@@ -20,7 +20,7 @@ from chunked_td._link import COMPILED
 from chunked_td._link.cache import elsewhere
 from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.protocol import independent_copy, legal_masks
-from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
+from chunked_td.lambdas.base import COUNTED, LambdaSource
 from chunked_td.learners.count_models import component_parts
 from chunked_td.seeding import Draws
 from chunked_td.simulation.lockstep import LockstepRuns, turn_many
@@ -176,20 +176,46 @@ class Question:
     whole: int = 0
 
 
+_NUMBERS = {
+    "chance": ("sarsa", False),
+    "mixture": ("expected_sarsa", False),
+    "overlap": ("sarsa", True),
+    "mean_overlap": ("mean", True),
+    "expected_mixture": ("expected_sarsa", True),
+    "expected_choice": ("sarsa", True),
+}
+"""Questions that a network answers by one number where it runs: name, and whether it is expected before the step."""
+
+
+def number_asked(source: LambdaSource, bootstrap: int) -> tuple[str, bool] | None:
+    """The one number that answers a source; None where the network hands out the probabilities themselves.
+
+    A formula from outside the package gets the probabilities: it may ask about several actions.
+    """
+    asked = source.asks(bootstrap)
+    formula = next(cls for cls in type(source).__mro__ if "lambda_t" in vars(cls))
+    if len(asked) != 1 or not formula.__module__.startswith("chunked_td."):
+        return None
+    if source.per_component:
+        return ("factored", False) if asked == ("mixture",) else None
+    return _NUMBERS.get(asked[0])
+
+
 def question_of(sources: Sequence[LambdaSource], learner: str, dynamics: Any) -> Question:
     """The one question that serves arms with these λ sources; an error if there is none."""
     bootstrap = BOOTSTRAPS[learner]
-    needs = [source.needs_with(bootstrap) for source in sources]
+    inputs = [source.inputs(bootstrap) for source in sources]
     for source in sources:
         if source.learns:
             raise ValueError(
                 f"lambda_source: {source!r} learns from step to step, and with networks in lockstep λ comes after the "
                 f"episode; it takes counts or the true model here, and a NeuralModel in agent.learn"
             )
-    if any(need & COUNTED for need in needs):
-        raise ValueError(f"lambda_source: networks predict what comes next, but {sources} needs {needs}: take counts")
-    asked = {source.device_question(bootstrap) for source in sources}
-    asked |= {None for need in needs if Needs.LEGAL in need and _has_choices(dynamics)}
+    if any(one & COUNTED for one in inputs):
+        questions = [source.asks(bootstrap) for source in sources]
+        raise ValueError(f"lambda_source: networks predict what comes next, {sources} asks {questions}: take counts")
+    asked = {number_asked(source, bootstrap) for source in sources}
+    asked |= {None for one in inputs if "legal" in one and _has_choices(dynamics)}
     parts = {_groups(source, dynamics) for source in sources if source.per_component}
     if len(parts) > 1:
         raise ValueError("lambda_source: arms with different components cannot share a program; run them one by one")
@@ -203,12 +229,12 @@ def question_of(sources: Sequence[LambdaSource], learner: str, dynamics: Any) ->
             return Question("both", False, groups, whole=dynamics.n_rewards)
     if len(set(sources)) > 1:
         raise ValueError(f"lambda_source: {sources} ask networks different questions; run these arms one by one")
-    every = Needs.OUTCOMES in needs[0]
-    if every and needs[0] & (Needs.OUTCOME | Needs.PARTS):
-        raise ValueError(f"lambda_source: {sources[0]!r} may need OUTCOMES, or OUTCOME and PARTS, not all of them")
-    if not every and not needs[0] & (Needs.OUTCOME | Needs.PARTS):
+    every, realised = inputs[0] & {"overlaps", "outcomes"}, inputs[0] & {"outcome", "parts"}
+    if every and realised:
+        raise ValueError(f"lambda_source: {sources[0]!r} may ask what came, or all that could have come, not both")
+    if not every and not realised:
         raise ValueError(f"lambda_source: {sources[0]!r} asks no model; it needs no network")
-    return Question("outcomes" if every else "chances", only_taken=every and Needs.POLICY not in needs[0])
+    return Question("outcomes" if every else "chances", only_taken=bool(every) and "policy" not in inputs[0])
 
 
 def can_share(sources: Sequence[LambdaSource], learner: str, dynamics: Any) -> bool:

@@ -2,7 +2,7 @@
 
 | reader | the networks answered (`chunked_td.lambdas.on_device`) | serves |
 |---|---|---|
-| `NumberReader` | the one number that the source needs, or one per part | sources with a `device_question` |
+| `NumberReader` | the one number that the source needs, or one per part | sources of ours that ask one question |
 | `ChanceReader` | "chances": P̂ᵢ(x'ⁱ|x,a) of what came | every source that needs outcome or parts |
 | `OutcomeReader` | "outcomes": P̂ᵢ(v|x,a) of all that could have come | every source that needs all outcomes |
 """

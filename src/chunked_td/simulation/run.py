@@ -10,7 +10,7 @@ import numpy as np
 from chunked_td._link import Counted, Packed, Program, static, zeros
 from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks
-from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.plain import PlainStep, checked_lambda
 from chunked_td.learners.core import Work
 from chunked_td.learners.count_models import pairs_per_step
@@ -179,6 +179,6 @@ def true_model(dynamics: Any, source: LambdaSource, bootstrap: int) -> Any:
     """The compiled form of the true model."""
     if hasattr(dynamics, "transition_lists"):
         return TableOracle.make(*dynamics.transition_lists())
-    needs = source.needs_with(bootstrap)
-    everything = {"all_actions": Needs.POLICY in needs, "all_outcomes": Needs.OUTCOMES in needs}
+    inputs = source.inputs(bootstrap)
+    everything = {"all_actions": "policy" in inputs, "all_outcomes": bool(inputs & {"overlaps", "outcomes"})}
     return Oracle.empty(np.array(dynamics.nvec, np.int64), dynamics.n_actions, **everything)

@@ -292,14 +292,14 @@ def check_settings(
             f"which lacks {', '.join(lacking) or 'values'}"
         )
     source = as_lambda_source(lambda_source, ForwardLambda())
-    needs = source.needs_with(BOOTSTRAPS[learner]) & MODEL
-    if not needs:
+    inputs = source.inputs(BOOTSTRAPS[learner]) & MODEL
+    if not inputs:
         model = None
     elif model is None:
         raise ValueError(f"model must be 'counts' or 'oracle' for {source!r}, got None")
     elif not isinstance(model, KernelModel):
         check_choice("model", model, ("counts", "oracle"))
-    if model == "oracle" and needs & COUNTED:
+    if model == "oracle" and inputs & COUNTED:
         raise ValueError(f"model 'oracle' gives probabilities; {source!r} counts, it takes model 'counts'")
     given = check_numbers("epsilon", epsilon, "in [0, 1]")
     if given.shape not in ((), (episodes,)):

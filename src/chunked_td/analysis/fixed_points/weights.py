@@ -13,7 +13,7 @@ from chunked_td._link import Packed, Program, kernel, number, slot, static
 from chunked_td.analysis.fixed_points.chain import Chain, Moves, Places, Problem
 from chunked_td.analysis.fixed_points.systems import Weighted, mean_update, td_errors, variance
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
-from chunked_td.lambdas.base import MANY, LambdaSource, Needs, as_lambda_source
+from chunked_td.lambdas.base import MANY, LambdaSource, as_lambda_source
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.lambdas.step import Transition, make_step
 from chunked_td.learners.count_models import component_parts
@@ -36,7 +36,7 @@ def places_for(source: LambdaSource | LambdaFunction, problem: Problem) -> Place
     """The nodes of a λ that depends on the path; None if it depends on the transition alone."""
     if not isinstance(source, LambdaSource):
         return None
-    if Needs.PREDECESSORS in source.needs_with(problem.bootstrap):
+    if "predecessors" in source.inputs(problem.bootstrap):
         return Places.after_pairs(problem, actions=problem.bootstrap == SARSA)
     return None
 
@@ -112,7 +112,7 @@ def lambdas_of(
     arrays = source.settled(Limits(pairs, values)) if learned is None else learned
     for name, given in arrays.items():
         getattr(form, check_choice("learned", name, source.arrays))[:] = given
-    legal = table.legal_actions if Needs.LEGAL in source.needs_with(problem.bootstrap) else np.zeros((0, A), bool)
+    legal = table.legal_actions if "legal" in source.inputs(problem.bootstrap) else np.zeros((0, A), bool)
     nvec = np.array(table.nvec, np.int64)
     tables = Tables(np.ascontiguousarray(values), legal, nvec, component_parts(source, d, nvec.size))
     model = LimitModel.make(chain, pairs)
@@ -157,7 +157,7 @@ def _check_known(source: LambdaSource, problem: Problem) -> None:
         raise ValueError(
             f"lambda_source must be compiled, a number or a function λ(x, a, x', a'), got {name}, which is plain Python"
         )
-    if Needs.LEGAL in source.needs_with(problem.bootstrap) and np.isnan(problem.epsilon):
+    if "legal" in source.inputs(problem.bootstrap) and np.isnan(problem.epsilon):
         raise ValueError(f"policy must be uniform or ε-greedy (values=, epsilon=) for {name} with this learner")
 
 
