@@ -113,39 +113,45 @@ class LearnerSettings(TypedDict, total=False):
 class Learner:
     """Base of all learners.
 
+    Only `env` is required. Most learners change `step_size`, `discount`, `epsilon` and perhaps `lambda_source`.
+
     Args:
       env: a Gymnasium environment, or a vector of them (or anything with `observation_space` and `action_space`).
+
       step_size: α, a number or a `Schedule` over episodes.
       discount: γ.
-      epsilon: exploration of the ε-greedy policy, a number or a `Schedule`; 0.1 by default. Not used by state-value
-        learners.
-      exploration: how to act on action values where it is not ε-greedily: `CountBonus(scale)`, `GivenPolicy(table)`
-        or one of your own (`chunked_td.learners.exploration`). The values learned are those of the policy
-        that acts.
-      seed: of the policy and the model; `learn` seeds the environment with it too.
-      lambda_source: where λ comes from: a source from `chunked_td.lambdas`, one of your own, or a number.
-      model: None for counts, an object that follows `chunked_td.models.Model`, a compiled `KernelModel`, or an error
-        that the counts shall have (`chunked_td.models.errors`).
-      planner: what the learner makes of a count model besides λ, such as `Dyna`; None for the learner's default.
-      reward_source: `ExpectedError` for the TD error that the planner's model expects, `LearnedComponents` to divide a
-        reward that is one number among the state components; None for the rewards that come.
-      policy: state-value learners only: "uniform", probabilities float[S, A], or a function from observation to
-        float[A].
-      view: "traces", "lineage" or "true_online" (online; see `chunked_td.learners.views`), "offline"
-        (λ-return at the end of an episode) or "sampled" (§3.1).
-      percept: what the count model predicts: "state" or "reward-state".
-      prior: Dirichlet pseudo-count per outcome of the count model.
-      replacing: replacing instead of accumulating traces; None is True for tile coding, where they pile up while an
-        observation stays in a tile, and False elsewhere.
-      cutoff: traces at or below it are dropped. 0 is exact.
-      indexer: how observations become ids; by default chosen from `env.observation_space`. Or features, for values that
-        are linear in them: `TileCoding`, `OwnFeatures`.
-      action_mask: whether to take only the actions that `info["action_mask"]` allows, where an environment gives one.
-        None obeys it too, and says so the first time that an action is forbidden.
+      initial_value: initial value of every table entry, in every reward component. Above the largest return, it makes
+        learners try everything.
       reward_weights: float[d], a factor for every reward component; all 1 by default. Values are then those of the
         weighted components, and the policy acts on their sum.
-      initial_value: what all values are before learning, in every reward component. Above what can be earned, it makes
-        learners try everything.
+
+      lambda_source: where λ comes from: a source from `chunked_td.lambdas`, one of your own, or a number.
+      view: "traces", "lineage" or "true_online" (online; see `chunked_td.learners.views`), "offline"
+        (λ-return at the end of an episode) or "sampled" (§3.1).
+      replacing: replacing instead of accumulating traces. None is True for tile coding, where accumulating traces add
+        up while an observation stays in a tile, and False elsewhere.
+      cutoff: traces at or below it are dropped. 0 is exact.
+
+      model: None for counts, an object that follows `chunked_td.models.Model`, a compiled `KernelModel`, or an error
+        that is planted in the counts (`chunked_td.models.errors`).
+      percept: what the count model predicts: "state" or "reward-state".
+      prior: Dirichlet pseudo-count per outcome of the count model.
+      planner: further updates from the count model, such as `Dyna`; None for the learner's default.
+      reward_source: `ExpectedError` for TD errors that the planner's model expects, `LearnedComponents` to divide a
+        scalar reward among the state components; None for the rewards as they are.
+
+      epsilon: exploration of the ε-greedy policy, a number or a `Schedule`; 0.1 by default. Not used by state-value
+        learners.
+      exploration: other exploration on action values: `CountBonus(scale)`, `GivenPolicy(table)` or one of your own
+        (`chunked_td.learners.exploration`). The values learned are those of the policy that acts.
+      policy: state-value learners only: "uniform", probabilities float[S, A], or a function from observation to
+        float[A].
+      action_mask: whether to take only the actions that `info["action_mask"]` allows, if an environment gives one.
+        None applies it too, and logs that once, when an action is first forbidden.
+      seed: of the policy and the model; `learn` seeds the environment with it too.
+
+      indexer: how observations become ids; by default chosen from `env.observation_space`. Or features, for values that
+        are linear in them: `TileCoding`, `OwnFeatures`.
     """
 
     def __new__(cls, *arguments: Any, **settings: Any) -> Self:
