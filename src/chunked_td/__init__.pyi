@@ -6,13 +6,6 @@ from chunked_td.comparison import Comparison as Comparison
 from chunked_td.comparison import compare as compare
 from chunked_td.envs.compiled import dynamics_of as dynamics_of
 from chunked_td.envs.table import TransitionTable as TransitionTable
-from chunked_td.features import Features as Features
-from chunked_td.features import OwnFeatures as OwnFeatures
-from chunked_td.features import TileCoding as TileCoding
-from chunked_td.indexing import Codebook as Codebook
-from chunked_td.indexing import Discretise as Discretise
-from chunked_td.indexing import indexer_from_state as indexer_from_state
-from chunked_td.indexing import make_indexer as make_indexer
 from chunked_td.lambdas.adaptive import AdaptiveLambda as AdaptiveLambda
 from chunked_td.lambdas.backward import BackwardLambda as BackwardLambda
 from chunked_td.lambdas.base import LambdaSource as LambdaSource
@@ -64,6 +57,13 @@ from chunked_td.learners.sutton_singh import TDOneOverN as TDOneOverN
 from chunked_td.models import Model as Model
 from chunked_td.models import TableModel as TableModel
 from chunked_td.models.neural.online import NeuralModel as NeuralModel
+from chunked_td.observations import Codebook as Codebook
+from chunked_td.observations import Discretise as Discretise
+from chunked_td.observations import Features as Features
+from chunked_td.observations import OwnFeatures as OwnFeatures
+from chunked_td.observations import TileCoding as TileCoding
+from chunked_td.observations import indexer_from_state as indexer_from_state
+from chunked_td.observations import make_indexer as make_indexer
 from chunked_td.returns import chunked_targets as chunked_targets
 from chunked_td.returns import discounted_returns as discounted_returns
 from chunked_td.returns import gae as gae

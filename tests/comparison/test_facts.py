@@ -12,7 +12,7 @@ import pytest
 
 from chunked_td.comparison.facts import Facts, _chance, _played, _same, _Step, facts_of
 from chunked_td.comparison.settings import Settings
-from chunked_td.indexing import make_indexer
+from chunked_td.observations import make_indexer
 
 
 @pytest.mark.parametrize(("n", "first", "second"), [(40, 20, 20), (4000, 2000, 2000), (5000, 250, 250)])

@@ -10,11 +10,11 @@ import numpy as np
 
 import chunked_td as ctd
 from chunked_td._link import zeros
-from chunked_td.features.maps import Features
-from chunked_td.indexing.indexers import DiscreteIndexer
 from chunked_td.lambdas.step import WHOLE, mixture
 from chunked_td.learners.planning.backups import expected_backup
 from chunked_td.models import KernelModel
+from chunked_td.observations.features import Features
+from chunked_td.observations.indexers import DiscreteIndexer
 from chunked_td.policies import epsilon_greedy
 from chunked_td.seeding import uniform
 from chunked_td.traces import Trace, View, clear_entries, clear_in_python, decay, grown_rows, mark, reinforce

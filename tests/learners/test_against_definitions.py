@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunked_td as ctd
-from chunked_td.indexing import HashedIndexer
 from chunked_td.learners.core import Work, finish
+from chunked_td.observations import HashedIndexer
 from helpers.compilation import COMPILED
 from helpers.naive import EXPECTED_SARSA, SARSA, ForwardView, Naive, TrueModel, V
 from helpers.streams import Given

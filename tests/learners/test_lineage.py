@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import chunked_td as ctd
 from chunked_td.envs.dynamics import TransitionTable
-from chunked_td.indexing import HashedIndexer
+from chunked_td.observations import HashedIndexer
 from helpers.episodes import Enumerated
 from helpers.faces import check_both_faces, check_saving
 from helpers.naive import EXPECTED_SARSA, SARSA, Naive, V

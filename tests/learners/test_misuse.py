@@ -17,8 +17,8 @@ from test_bad_input import everything, mid_episode
 import chunked_td as ctd
 from chunked_td._link import kernel
 from chunked_td.comparison.facts import _played
-from chunked_td.indexing import Indexer, make_indexer
 from chunked_td.lambdas.step import WHOLE, chance, visits
+from chunked_td.observations import Indexer, make_indexer
 
 LAKE = gym.make("FrozenLake-v1")
 

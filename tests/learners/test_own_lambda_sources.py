@@ -13,9 +13,9 @@ import chunked_td as ctd
 from chunked_td import cli
 from chunked_td.bootstraps import SARSA
 from chunked_td.envs.dynamics import KeyToDoor, TransitionTable
-from chunked_td.indexing import HashedIndexer
 from chunked_td.lambdas.reading import read_source
 from chunked_td.lambdas.step import WHOLE, chance, choice, mixture
+from chunked_td.observations import HashedIndexer
 from chunked_td.simulation import simulate
 from helpers.compilation import COMPILED, uncompiled
 from helpers.worlds import World

@@ -8,7 +8,7 @@ import pytest
 import chunked_td as ctd
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.envs.table import TransitionTable
-from chunked_td.indexing import HashedIndexer
+from chunked_td.observations import HashedIndexer
 from chunked_td.simulation import simulate
 from helpers.compilation import uncompiled
 from helpers.faces import check_both_faces, check_saving

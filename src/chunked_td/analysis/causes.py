@@ -19,8 +19,6 @@ from typing import Any
 import numpy as np
 
 from chunked_td.bootstraps import SARSA, STATE
-from chunked_td.indexing.codebook import Codebook
-from chunked_td.indexing.discretise import Discretise
 from chunked_td.lambdas.base import FORWARD
 from chunked_td.lambdas.expected import ExpectedLambda
 from chunked_td.lambdas.factored import FactoredLambda
@@ -29,6 +27,8 @@ from chunked_td.lambdas.value import ValueLambda
 from chunked_td.lambdas.watkins import WatkinsLambda
 from chunked_td.learners.learner import Learner
 from chunked_td.models.counts import NUMBER, ORIGIN, TARGET, BackwardCounts, ForwardCounts, PartCounts
+from chunked_td.observations.codebook import Codebook
+from chunked_td.observations.discretise import Discretise
 
 BREAK = 0.5
 """A chunk breaks before a step with a λ below this (§3.1)."""

@@ -33,7 +33,6 @@ from chunked_td._files import write_atomically
 from chunked_td._loading import require
 from chunked_td.analysis.causes import AT, BREAK, StepFacts
 from chunked_td.bootstraps import STATE
-from chunked_td.indexing.indexers import place_text
 from chunked_td.lambdas.base import LambdaSource, as_lambda_source
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.learners.learner import Learner
@@ -41,6 +40,7 @@ from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.loop import check_fits, leave_training, reset, step
 from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.sutton_singh import SuttonSingh
+from chunked_td.observations.indexers import place_text
 from chunked_td.traces import Trace
 
 if TYPE_CHECKING:

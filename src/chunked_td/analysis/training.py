@@ -10,9 +10,9 @@ import numpy as np
 
 from chunked_td._loading import require
 from chunked_td.analysis.causes import BREAK, certain_lambda
-from chunked_td.indexing.indexers import place_text
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.loop import History, train
+from chunked_td.observations.indexers import place_text
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class EnvironmentOptions:
     indexer: str | None = None
     """Mapping from observations to states: hash gives each an id on first sight, also arrays of real numbers; tiles
     (tile coding) learns linear values of real numbers, the default if they have bounds; module:function is called with
-    the environment and returns a chunked_td.indexing.Indexer or features."""
+    the environment and returns a chunked_td.observations.Indexer or features."""
 
     def make_env(self, name: str) -> Any:
         """The environment."""

@@ -15,11 +15,11 @@ import numpy as np
 
 from chunked_td.comparison.settings import Settings
 from chunked_td.envs.by_name import make_environment, make_indexer_for
-from chunked_td.features.maps import Features
-from chunked_td.indexing import Indexer, make_indexer
-from chunked_td.indexing.indexers import place_text
 from chunked_td.learners.inputs import check_reward, check_reward_vector, count_rewards, legal_actions
 from chunked_td.learners.loop import reset, step
+from chunked_td.observations import Indexer, make_indexer
+from chunked_td.observations.features import Features
+from chunked_td.observations.indexers import place_text
 
 STEPS = 10_000
 """Fewest steps that are played; the last episode is played to its end."""

@@ -17,10 +17,10 @@ import numpy as np
 from chunked_td.comparison.arms import RANDOM, Candidate
 from chunked_td.comparison.settings import Settings, of_problem
 from chunked_td.envs.by_name import make_environment, make_indexer_for
-from chunked_td.features.maps import Features
 from chunked_td.learners.exploration import CountBonus
 from chunked_td.learners.inputs import learner_by_name
 from chunked_td.learners.schedule import Schedule, over_episodes, scaled
+from chunked_td.observations.features import Features
 
 CLASSES = {"sarsa": "ChunkedSarsa", "expected_sarsa": "ChunkedExpectedSarsa", "q_learning": "QLambda"}
 

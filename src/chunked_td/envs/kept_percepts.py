@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import spaces
 
 from chunked_td._checks import check_unit, check_whole
-from chunked_td.indexing import make_indexer
 from chunked_td.models.counts import Counts, increment, probability
+from chunked_td.observations import make_indexer
 
 
 class KeptPercepts(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td._checks import check_choice, check_numbers, name_hint
-from chunked_td.indexing.indexers import Indexer
+from chunked_td.observations.indexers import Indexer
 
 
 @functools.cache
@@ -133,10 +133,12 @@ def check_indexer(indexer: Any) -> Any:
     """A user's indexer: what a learner asks of it has to be there."""
     size = getattr(indexer, "size", None)
     if not callable(indexer) or not isinstance(size, Integral) or isinstance(size, bool) or size < 0:
-        raise ValueError(f"indexer must be a chunked_td.indexing.Indexer, callable and with a size, got {indexer!r}")
+        raise ValueError(
+            f"indexer must be a chunked_td.observations.Indexer, callable, with a size, got {indexer!r}"
+        )
     for name in ("fixed", "nvec", "find", "state"):
         if not hasattr(indexer, name):
-            raise ValueError(f"indexer must be a chunked_td.indexing.Indexer: {indexer!r} has no {name!r}")
+            raise ValueError(f"indexer must be a chunked_td.observations.Indexer: {indexer!r} has no {name!r}")
     return indexer
 
 

@@ -23,9 +23,6 @@ from chunked_td._checks import check_choice, check_finite, check_flag, check_not
 from chunked_td._link import Packed, Program, link, reader
 from chunked_td._settings import new_array
 from chunked_td.bootstraps import SARSA, STATE
-from chunked_td.features.linear import VIEWS
-from chunked_td.features.maps import Features
-from chunked_td.indexing import Indexer, make_indexer
 from chunked_td.lambdas.base import MODEL, LambdaSource, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.lambdas.plain import PlainStep, checked_lambda
@@ -47,6 +44,7 @@ from chunked_td.learners.inputs import (
     policy_row,
     refuse_unknown_settings,
 )
+from chunked_td.learners.linear import VIEWS
 from chunked_td.learners.logged import learn_from
 from chunked_td.learners.loop import History, evaluate, train
 from chunked_td.learners.model_objects import ask_model, check_model
@@ -71,6 +69,8 @@ from chunked_td.models import KernelModel
 from chunked_td.models.counts import Counts
 from chunked_td.models.errors import ModelError
 from chunked_td.models.predictions import Predictions
+from chunked_td.observations import Indexer, make_indexer
+from chunked_td.observations.features import Features
 from chunked_td.policies import GIVEN, policy_at
 from chunked_td.seeding import Draws, split_seed
 from chunked_td.traces import View

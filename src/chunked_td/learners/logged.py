@@ -20,9 +20,9 @@ import numpy as np
 from chunked_td._files import write_table
 from chunked_td._loading import require
 from chunked_td.bootstraps import EXPECTED_SARSA
-from chunked_td.indexing.canonical import decode, encode
 from chunked_td.learners.inputs import check_action, check_end, check_policy_table, check_reward, policy_row
 from chunked_td.learners.loop import History, paid
+from chunked_td.observations.canonical import decode, encode
 
 _COLUMNS = ("episode", "observation", "action", "reward", "terminated", "truncated", "next_observation")
 _MASK = "info['action_mask']"
@@ -106,7 +106,7 @@ class Recorder:
 
         Columns: episode, observation, action, reward, terminated, truncated, next_observation, and action_mask and
         next_action_mask where there are any. Observations that are numbers or text are written as they are, all others
-        as canonical bytes (`chunked_td.indexing.canonical`), so that what is read is what was written.
+        as canonical bytes (`chunked_td.observations.canonical`), so that what is read is what was written.
         """
         require("Recorder.write_parquet", "polars")
         import polars as pl

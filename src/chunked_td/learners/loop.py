@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from chunked_td._checks import check_episodes
-from chunked_td.indexing import make_indexer
 from chunked_td.learners.inputs import (
     check_end,
     check_reward,
@@ -24,6 +23,7 @@ from chunked_td.learners.inputs import (
     refuse_vector_environment,
 )
 from chunked_td.learners.state import Diverged, DivergenceWarning
+from chunked_td.observations import make_indexer
 
 
 @dataclass(frozen=True, repr=False)

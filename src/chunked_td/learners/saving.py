@@ -23,8 +23,6 @@ from chunked_td._checks import check_choice, check_not_negative, check_unit, che
 from chunked_td._files import plain, read_regular, write_atomically
 from chunked_td._settings import KernelSettings
 from chunked_td.bootstraps import STATE
-from chunked_td.features.maps import Features, OwnFeatures
-from chunked_td.indexing import indexer_from_state
 from chunked_td.lambdas import CLASSES, LambdaSource
 from chunked_td.learners.exploration import EXPLORATIONS, Exploration
 from chunked_td.learners.inputs import settings_of
@@ -36,6 +34,8 @@ from chunked_td.learners.planning.base import REWARD_SOURCES
 from chunked_td.learners.schedule import Schedule
 from chunked_td.learners.schema import LARGEST, arrays_of, known_states, take_arrays
 from chunked_td.learners.sutton_singh import SuttonSingh
+from chunked_td.observations import indexer_from_state
+from chunked_td.observations.features import Features, OwnFeatures
 from chunked_td.seeding import check_random_state
 
 FORMAT = 2

@@ -27,7 +27,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from chunked_td._checks import check_seed
-from chunked_td.indexing import LIMIT, GridIndexer, Indexer, make_indexer
 from chunked_td.models.neural import replay
 from chunked_td.models.neural.networks import (
     CategoricalNetwork,
@@ -43,6 +42,7 @@ from chunked_td.models.neural.networks import (
     outcomes,
 )
 from chunked_td.models.neural.world import matmul_precision
+from chunked_td.observations import LIMIT, GridIndexer, Indexer, make_indexer
 from chunked_td.seeding import model_seed
 
 _AHEAD = 64  # training steps whose draws are made at a time

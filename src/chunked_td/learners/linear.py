@@ -22,7 +22,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._link import kernel, slot, zeros
-from chunked_td.features.maps import Features, write_features
+from chunked_td.observations.features import Features, write_features
 from chunked_td.traces import Trace, clear, decay, live_slot
 
 NOW, NEXT = 0, 1

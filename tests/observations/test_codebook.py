@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
-from chunked_td.indexing import indexer_from_state
+from chunked_td.observations import indexer_from_state
 
 
 def plain_codes(observations, low, high, most, rate):

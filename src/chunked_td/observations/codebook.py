@@ -10,8 +10,8 @@ import numpy as np
 
 from chunked_td._checks import check_unit, check_whole
 from chunked_td._link import compiled
-from chunked_td.indexing.discretise import Discretise
-from chunked_td.indexing.indexers import Indexer, checked_id
+from chunked_td.observations.discretise import Discretise
+from chunked_td.observations.indexers import Indexer, checked_id
 
 
 class Codebook(Indexer):

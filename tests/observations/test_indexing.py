@@ -14,8 +14,8 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunked_td.indexing import Discretise, HashedIndexer, indexer_from_state, make_indexer
-from chunked_td.indexing.canonical import encode
+from chunked_td.observations import Discretise, HashedIndexer, indexer_from_state, make_indexer
+from chunked_td.observations.canonical import encode
 
 FINITE = {
     "discrete": (spaces.Discrete(5), (5,)),
@@ -411,7 +411,7 @@ def test_arrays_are_decoded_with_shape_and_dtype(dtype):
 
 
 def test_classes_and_damage_cannot_be_decoded():
-    from chunked_td.indexing.canonical import decode, encode
+    from chunked_td.observations.canonical import decode, encode
 
     @dataclasses.dataclass(frozen=True)
     class Place:

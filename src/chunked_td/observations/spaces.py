@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.indexing.codebook import Codebook
-from chunked_td.indexing.discretise import Discretise
-from chunked_td.indexing.indexers import DiscreteIndexer, GridIndexer, HashedIndexer, Indexer, ProductIndexer
+from chunked_td.observations.codebook import Codebook
+from chunked_td.observations.discretise import Discretise
+from chunked_td.observations.indexers import DiscreteIndexer, GridIndexer, HashedIndexer, Indexer, ProductIndexer
 
 LIMIT = 10_000_000
 """Largest number of states that is indexed by arithmetic; beyond it only states that are seen get an id."""

@@ -1,6 +1,6 @@
 """Indexers: callables from an observation to an integer id, one class per kind of observation.
 
-`chunked_td.indexing` chooses among them. Those that count by arithmetic treat an observation's components as the
+`chunked_td.observations` chooses among them. Those that count by arithmetic treat an observation's components as the
 digits of its id, row-major: the last component runs fastest, as in `np.ravel_multi_index`.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.indexing.canonical import decode, encode
+from chunked_td.observations.canonical import decode, encode
 
 
 class Indexer(ABC):
@@ -220,8 +220,8 @@ class ProductIndexer(Indexer):
 class HashedIndexer(Indexer):
     """Anything else: an id on first sight.
 
-    Observations are compared by their canonical bytes (`chunked_td.indexing.canonical`). A hashable object without such
-    a form is compared by its own `==`; then the table works but cannot be saved.
+    Observations are compared by their canonical bytes (`chunked_td.observations.canonical`). A hashable object without
+    such a form is compared by its own `==`; then the table works but cannot be saved.
     """
 
     fixed = False

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.indexing.indexers import HashedIndexer, Indexer, checked_id
+from chunked_td.observations.indexers import HashedIndexer, Indexer, checked_id
 
 _LARGEST_TABLE = 10_000_000
 _AS_GOOD_AS_INFINITE = 1e30  # some environments write the largest float32 where they mean no bound

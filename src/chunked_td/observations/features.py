@@ -14,9 +14,9 @@ import numpy as np
 
 from chunked_td._checks import check_whole
 from chunked_td._link import kernel, slot
-from chunked_td.indexing.discretise import Discretise
-from chunked_td.indexing.indexers import DiscreteIndexer, Indexer
-from chunked_td.indexing.spaces import KINDS, indexer_from_state
+from chunked_td.observations.discretise import Discretise
+from chunked_td.observations.indexers import DiscreteIndexer, Indexer
+from chunked_td.observations.spaces import KINDS, indexer_from_state
 
 MOST = 10_000_000
 """The largest number of features."""
