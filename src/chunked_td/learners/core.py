@@ -50,7 +50,7 @@ from chunked_td._link import Stream, natural, number, slot, uniform
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.episode import add_transition
 from chunked_td.lambdas.step import Transition, bootstrap_value, make_step
-from chunked_td.learners.linear import arrive, value_of
+from chunked_td.learners.linear_values import arrive, value_of
 from chunked_td.learners.planning.base import count_transition, expect_error, learns_directly, plan
 from chunked_td.learners.state import NO_LAMBDA, NO_NUMBER, SLACK
 from chunked_td.policies import GIVEN, GREEDY, count_action, count_reward, draw, only_legal, uniform_legal, write_policy

@@ -133,9 +133,7 @@ def check_indexer(indexer: Any) -> Any:
     """A user's indexer: what a learner asks of it has to be there."""
     size = getattr(indexer, "size", None)
     if not callable(indexer) or not isinstance(size, Integral) or isinstance(size, bool) or size < 0:
-        raise ValueError(
-            f"indexer must be a chunked_td.observations.Indexer, callable, with a size, got {indexer!r}"
-        )
+        raise ValueError(f"indexer must be a chunked_td.observations.Indexer, callable, with a size, got {indexer!r}")
     for name in ("fixed", "nvec", "find", "state"):
         if not hasattr(indexer, name):
             raise ValueError(f"indexer must be a chunked_td.observations.Indexer: {indexer!r} has no {name!r}")

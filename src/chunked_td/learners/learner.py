@@ -44,7 +44,7 @@ from chunked_td.learners.inputs import (
     policy_row,
     refuse_unknown_settings,
 )
-from chunked_td.learners.linear import VIEWS
+from chunked_td.learners.linear_values import VIEWS
 from chunked_td.learners.logged import learn_from
 from chunked_td.learners.loop import History, evaluate, train
 from chunked_td.learners.model_objects import ask_model, check_model

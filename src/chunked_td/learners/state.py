@@ -14,7 +14,7 @@ from chunked_td.lambdas.base import MODEL, LambdaSource
 from chunked_td.lambdas.episode import Episode
 from chunked_td.learners.count_models import component_parts, count_origins, kind_of_counts, make_counts, pairs_per_step
 from chunked_td.learners.learned_components import LearnedComponents
-from chunked_td.learners.linear import LinearTrace
+from chunked_td.learners.linear_values import LinearTrace
 from chunked_td.learners.planning.base import grown_planning, make_planning
 from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.views import empty_trace, trace_with_room
