@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from chunked_td.statistics import LEAST_SEEDS
 from studies.credit.families import DESIGN, FAMILIES, HELD_OUT, family_called, read_families
 from studies.credit.methods import ARMS, LABELS, LIBRARY, QUICK, RULE, Methods, methods_in
-from studies.credit.normalised import DIVERGED, Scored, raw_scores, score_text, scored, with_tied
+from studies.credit.normalised import Scored, raw_scores, score_text, scored, with_tied
 from studies.credit.study import BEHAVIOURS, run_all
 from studies.credit.tables import WINDOW, draw_scores
 from studies.runner.plots import new_figure, svg
@@ -204,15 +204,21 @@ class Answer:
         )
         if len(each.cells) == 1:
             return f"{means} ({self.label(fixed)})"
-        if gap.value < 1e-9 * DIVERGED:
-            return f"{means}, worse: runs diverged ({self.label(fixed)})"
+        if not np.isfinite(gap.value):
+            return f"{means}, {'worse' if gap.value < 0 else 'inconclusive'}: runs diverged ({self.label(fixed)})"
         meaning = "inconclusive" if not gap.shown else "better" if gap.low > 0 else "worse"
         return f"{means}, {meaning} ({gap.text('+.2f')}; {self.label(fixed)})"
 
     def nearest(self, method: str) -> str | None:
         """The other method whose scores differ least from this one's, in the mean over scores and families."""
         others = [name for name in self.methods if name != method and (name not in self.subjects or name == RULE)]
-        return min(others, key=lambda name: self._distance(method, name), default=None)
+        return (
+            min(others, key=lambda name: self._distance(method, name), default=None) if self._finite(method) else None
+        )
+
+    def _finite(self, method: str) -> bool:
+        """Whether no run of a method diverged."""
+        return all(np.isfinite(each.mean(method)) for each in self.clear.values())
 
     def _distance(self, one: str, other: str) -> float:
         """Mean over scores and families of how far two methods are apart."""

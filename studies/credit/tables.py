@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from studies.credit.families import family_called
 from studies.credit.methods import COMPARED, LABELS, RULE
-from studies.credit.normalised import DIVERGED, Scored
+from studies.credit.normalised import Scored
 from studies.runner.plots import new_figure
 from studies.runner.text import markdown
 
@@ -129,7 +129,7 @@ def draw_scores(axis: Axes, places: Sequence[float], scores: np.ndarray, *, colo
     for place in np.flatnonzero(shown != scores).tolist():
         if not np.isnan(scores[place]):
             side = 6 if scores[place] > 0 else -6
-            far = "−∞" if scores[place] < 1e-9 * DIVERGED else f"{scores[place]:.1f}"
+            far = "−∞" if scores[place] == -np.inf else f"{scores[place]:.1f}"
             text, ha = far.replace("-", "−"), "left" if side > 0 else "right"
             axis.annotate(text, (shown[place], places[place]), (side, 0), textcoords="offset points", color=color,
                           fontsize=7, va="center", ha=ha)  # fmt: skip
