@@ -12,11 +12,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from studies.history_compression.compressor import END, Compressed, HistoryCompressor, LevelReading
-from studies.history_compression.tasks import make_task, symbol_names
 
 START = "<start>"
 _FAILED, _PREDICTED, _INK = "#c62828", "#5c6b7a", "#1f2933"
@@ -134,9 +132,8 @@ def _small(axes: Any, text: str, place: tuple[float, float], color: str) -> None
 
 def trained_example(n: int = 40, *, hidden: int = 16, epochs: int = 300, seed: int = 1) -> dict[str, Compressed]:
     """The paper's pair of sequences, compressed by two levels that were trained on it."""
-    names = np.array([*symbol_names("known", n), "end"])
-    kinds = make_task("known", n, n + 2, len(names) - 1).kinds[:2, : n + 1]
-    pair = names[kinds].tolist()
+    middle = ["pqrs"[j % 4] for j in range(n - 1)]
+    pair = [["a", *middle, "0"], ["b", *middle, "1"]]
     compressor = HistoryCompressor(hidden=hidden, seed=seed).fit(pair, epochs=epochs)
     return {f"{sequence[0]} … {sequence[-1]}": compressor.compress(sequence) for sequence in pair}
 

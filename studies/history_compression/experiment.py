@@ -60,7 +60,7 @@ class Check(NamedTuple):
 def check(plan: Plan, levels: tuple[Level, ...], task: Task, tests: int, key: jax.Array) -> Check:
     """What the levels of one run know about the last symbols."""
     items, counts = pairs(task, key, tests)
-    readings = read_batch(plan, levels, items, counts, key)
+    readings = read_batch(plan, levels, items, counts)
     qs = label_shares(readings, task)
     top, shape = readings[-1], plan.shapes[-1]
     valid = jnp.arange(top.items.shape[1]) < top.counts[:, None]
@@ -104,7 +104,7 @@ def run_block(
         def update(levels: Any, number: jax.Array) -> Any:
             now = jax.random.fold_in(key, number)
             items, counts = draw(task, now, block.batch)
-            return train_batch(plan, levels, items, counts, rate, now)[0], None
+            return train_batch(plan, levels, items, counts, rate)[0], None
 
         levels, _ = jax.lax.scan(update, levels, first + jnp.arange(block.updates))
         return levels, check(plan, levels, task, block.tests, jax.random.fold_in(key, -1 - first))

@@ -27,20 +27,10 @@ from studies.runner.text import markdown
 
 HERE = Path(__file__).parent
 NETWORKS = tuple(itertools.product(("compressor", "truncated", "full"), ("tanh", "gru")))
-VARIANTS = ("hard", "sampled", "automatizer")
-"""The compressor with other criteria for what goes up, and with an automatizer, to the end of its budget."""
-MIDDLES = ("known", "noise", "half-noise", "distractors", "learned")
-GROUPS = (
-    (MIDDLES, (5, 10, 20, 50), 1_500),
-    (MIDDLES, (100, 200), 700),
-    (MIDDLES, (500, 1_000), 340),
-    (("distinct",), (5, 10, 20, 50), 1_000),  # apart, because its alphabet is larger
-)
-"""Tasks and lengths that run in one program, and their budget of updates."""
-SIDE = (("known",), (5, 10, 20, 50), 1_000)
-"""The group of the variants."""
+GROUPS = (((5, 10, 20, 50), 1_500), ((100, 200), 700), ((500, 1_000), 340))
+"""Lengths that run in one program, and their budget of updates."""
 LEARNING_RATES, SEEDS = (0.003, 0.01, 0.03), 20
-HIDDEN, WINDOW, BATCH, CHECK_EVERY, TESTS, THRESHOLD = 16, 10, 4, 20, 4, 0.75
+HIDDEN, WINDOW, BATCH, CHECK_EVERY, TESTS = 16, 10, 4, 20, 4
 KEY = ("arm", "cell", "variant", "task", "n", "learning_rate", "seed")
 
 
@@ -53,21 +43,20 @@ def run(
     tasks: Sequence[str],
     ns: Sequence[int],
     updates: int,
-    variant: str = "",
     unroll: int = 5,
 ) -> list[dict[str, Any]]:
     """Runs of one program, a row per task and length: when each was solved, and what the last check found."""
     from studies.history_compression.experiment import Block, ExperimentRuns, run_arm
-    from studies.history_compression.tasks import alphabet_of, make_task, stack_tasks
+    from studies.history_compression.tasks import make_task, stack_tasks
 
     cells = list(itertools.product(tasks, ns))
-    room, alphabet = max(ns) + 2, max(alphabet_of(*each) for each in cells)
-    plan, block = plan_of(network, cell, variant, alphabet, room, unroll), Block(CHECK_EVERY, BATCH, TESTS)
-    made = [make_task(task, n, room, alphabet) for task, n in cells for _ in seed]
+    room = max(ns) + 2
+    plan, block = plan_of(network, cell, room, unroll), Block(CHECK_EVERY, BATCH, TESTS)
+    made = [make_task(task, n, room) for task, n in cells for _ in seed]
     rates, seeds = np.tile(step_size.astype(np.float32), len(cells)), np.tile(seed.astype(np.int32), len(cells))
 
     def passed(q: np.ndarray) -> np.ndarray:
-        return (not variant) & (solved_at(q) >= 0)  # a program stops once all its runs have solved their task
+        return solved_at(q) >= 0  # a program stops once all its runs have solved their task
 
     checks = run_arm(plan, block, ExperimentRuns(stack_tasks(made), rates, seeds), updates // CHECK_EVERY, passed)
     columns: dict[str, np.ndarray] = {}
@@ -83,47 +72,32 @@ def run(
     return [{**about, "parameters": size, **{k: x[:, r] for k, x in by_run.items()}} for r in range(len(seed))]
 
 
-def plan_of(network: str, cell: str, variant: str, alphabet: int, room: int, unroll: int) -> Any:
+def plan_of(network: str, cell: str, room: int, unroll: int) -> Any:
     """The networks of an arm and how they are trained."""
-    from studies.history_compression.passing_up import Criterion
     from studies.history_compression.predictor import Shape
+    from studies.history_compression.tasks import ALPHABET
     from studies.history_compression.training import Plan
 
-    if network == "compressor":
-        shapes = tuple(Shape(alphabet, level, HIDDEN, cell) for level in (0, 1))
-    else:
-        shapes = (Shape(alphabet, 0, single_hidden(alphabet, HIDDEN, cell), cell),)
-    window = room if network == "full" else WINDOW
-    plan = Plan(shapes, Criterion("threshold", THRESHOLD), window, online=False, unroll=unroll)
-    if variant == "automatizer":
-        return plan._replace(foresight=1.0, shapes=(shapes[0]._replace(foresees=True), *shapes[1:]))
-    return plan._replace(criterion=Criterion(variant)) if variant else plan
-
-
-def single_hidden(alphabet: int, hidden: int, cell: str) -> int:
-    """Units of a single network that has at least as many parameters as both levels of the compressor."""
-    from studies.history_compression.predictor import Shape
-
-    both = sum(Shape(alphabet, level, hidden, cell).parameters for level in (0, 1))
-    return next(units for units in itertools.count(hidden) if Shape(alphabet, 0, units, cell).parameters >= both)
+    shapes = tuple(Shape(ALPHABET, level, HIDDEN, cell) for level in (0, 1))
+    if network != "compressor":  # a single network with at least as many parameters as both levels
+        least = sum(shape.parameters for shape in shapes)
+        single = (Shape(ALPHABET, 0, units, cell) for units in itertools.count(HIDDEN))
+        shapes = (next(shape for shape in single if shape.parameters >= least),)
+    return Plan(shapes, room if network == "full" else WINDOW, online=False, unroll=unroll)
 
 
 def programs(quick: bool) -> dict[str, dict[str, Any]]:
     """{name: settings} of every program; quick: gated networks on the plain task up to N = 40."""
-    networks, groups, side, variants = NETWORKS, GROUPS, SIDE, VARIANTS
+    networks, tasks, groups, unroll = NETWORKS, ("known", "noise"), GROUPS, 5
     if quick:
-        networks, variants = (("compressor", "gru"), ("truncated", "gru"), ("full", "gru")), ()
-        groups = ((("known",), (5, 20, 40), 400),)
-    found = {}
-    for k, (tasks, ns, updates) in enumerate(groups):
-        for network, cell in networks:
-            group = {"tasks": tasks, "ns": ns, "updates": updates, "unroll": 1 if quick else 5}
-            found[f"{network} {cell} {k}"] = {"network": network, "cell": cell, **group}
-    for variant in variants:
-        tasks, ns, updates = side
-        group = {"tasks": tasks, "ns": ns, "updates": updates, "variant": variant}
-        found[f"variant {variant}"] = {"network": "compressor", "cell": "gru", **group}
-    return found
+        networks = (("compressor", "gru"), ("truncated", "gru"), ("full", "gru"))
+        tasks, groups, unroll = ("known",), (((5, 20, 40), 400),), 1
+    return {
+        f"{network} {cell} {k}": {"network": network, "cell": cell, "tasks": tasks, "ns": ns}
+        | {"updates": updates, "unroll": unroll}
+        for k, (ns, updates) in enumerate(groups)
+        for network, cell in networks
+    }
 
 
 def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
@@ -132,13 +106,10 @@ def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
     rates, seeds = ((0.01,), range(4)) if quick else (LEARNING_RATES, range(SEEDS))
     table = sweep(run, settings, rates, seeds, out=out, **{**how, "together": 60, "jobs": 1})
     about = pl.DataFrame(
-        [
-            {"program": name, "arm": own["network"], "cell": own["cell"], "variant": own.get("variant", "")}
-            for name, own in settings.items()
-        ]
+        [{"program": name, "arm": own["network"], "cell": own["cell"]} for name, own in settings.items()]
     )
     table = table.rename({"arm": "program", "step_size": "learning_rate"})
-    table = table.join(about, on="program", maintain_order="left")
+    table = table.join(about, on="program", maintain_order="left").with_columns(variant=pl.lit(""))
     return table.select(*KEY, pl.exclude(*KEY, "program"))
 
 
