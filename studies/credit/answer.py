@@ -16,7 +16,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from chunked_td.statistics import LEAST_SEEDS
-from studies.credit.families import DESIGN, FAMILIES, HELD_OUT, family_called, read_families
+from studies.credit.families import DESIGN, FAMILIES, HELD_OUT, family_called, middles, read_families
 from studies.credit.methods import ARMS, LABELS, LIBRARY, QUICK, RULE, Methods, methods_in
 from studies.credit.normalised import Scored, raw_scores, score_text, scored, with_tied
 from studies.credit.study import BEHAVIOURS, run_all
@@ -100,7 +100,7 @@ def credit(
     chosen, behaviours = chosen_families(families, not full), BEHAVIOURS if greedy else BEHAVIOURS[:2]
     print(f"{len(chosen)} families, {len(ours) + len(given)} methods, {len(step_sizes)} step sizes, {seeds} seeds")
     how = {"engine": engine, "jobs": jobs}
-    table = run_all(out / "runs", chosen, {**ours, **given}, step_sizes, range(seeds), behaviours, **how)
+    table = run_all(out / "runs", middles(*chosen), {**ours, **given}, step_sizes, range(seeds), behaviours, **how)
     table.write_parquet(out / "runs.parquet", compression="zstd")
     answer = Answer.of(table, labels, list(given))
     page = write_answer(out, answer)

@@ -46,6 +46,7 @@ from chunked_td.statistics import Estimate, mean_and_interval
 from chunked_td.sweeps import sweep
 from studies.linear_key_to_door.gradients import policy_gradient
 from studies.runner.criteria import NOT_RUN, NOT_SHOWN, Verdict, source, status_of
+from studies.runner.data import of_latest
 from studies.runner.plots import legend_below, new_figure
 from studies.runner.text import markdown
 
@@ -127,7 +128,7 @@ def runs(out: Path, quick: bool, episodes: int = EPISODES, **how: Any) -> pl.Dat
 
 
 class Treasures:
-    """What a table of runs says."""
+    """Shares of episodes with treasure, from a table of runs."""
 
     def __init__(self, table: pl.DataFrame):
         self.table = table
@@ -173,12 +174,15 @@ class Treasures:
         return mean_and_interval(self.shares(length, arm) - self.shares(length, other))
 
 
+treasures = of_latest(Treasures)
+
+
 def _claim(judge: Callable[[Treasures], Verdict]) -> Callable[[pl.DataFrame], Verdict]:
     """A claim about runs of full size."""
 
     @functools.wraps(judge)
     def judged(table: pl.DataFrame) -> Verdict:
-        results = Treasures(table)
+        results = treasures(table)
         if not results.is_whole:
             return Verdict(NOT_RUN, "the shortest and the longest corridor were not both run at full size")
         return judge(results)
@@ -279,14 +283,14 @@ def shares_table(results: Treasures, sure: bool = False) -> str:
 
 def tables(table: pl.DataFrame) -> dict[str, str]:
     """The shares, and those with apples that always pay the same."""
-    results = Treasures(table)
+    results = treasures(table)
     found = {"shares": shares_table(results)}
     return {**found, "sure": shares_table(results, sure=True)} if results.lengths(True) else found
 
 
 def figure(table: pl.DataFrame) -> Figure:
     """Shares by length, a panel for each way to explore."""
-    results = Treasures(table)
+    results = treasures(table)
     drawn, axes = new_figure(3, height=3.2, sharey=True)
     lengths = results.lengths()
     palette = ("0.8", "0.65", "0.45", "0.25", "#56B4E9", "#009E73", "#E69F00", "#0072B2", "0.25", "#CC79A7", "#D55E00")

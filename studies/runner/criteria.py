@@ -82,6 +82,16 @@ def source(text: str, *, controls: tuple[str, ...] = ()) -> Callable[[Claim], Cl
     return note
 
 
+def make_claim(name: str, text: str, criterion: str, judge: Claim, where: str = "ours") -> Claim:
+    """A claim that is made in a loop, say one for every agent. Args: where: the paper has it, or "ours"."""
+
+    def claim(table: Any) -> Verdict:
+        return judge(table)
+
+    claim.__name__, claim.__doc__ = name, f"{text}\n\n{criterion}"
+    return source(where)(claim)
+
+
 def judged(claims: Iterable[Claim], table: Any) -> list[Judged]:
     """Every claim, judged by a table; not run where runs are missing."""
     found = []

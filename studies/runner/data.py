@@ -6,13 +6,14 @@ checkpoint, and `provenance.json`, a list of {arms, seeds, session}: where the r
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -53,6 +54,19 @@ def stored(study: ModuleType) -> pl.DataFrame:
     if not (here / "runs.parquet").exists():
         sys.exit(f"{here.name} has no stored runs; make them with: python -m studies store {here.name}")
     return study.load(here) if hasattr(study, "load") else pl.read_parquet(here / "runs.parquet")
+
+
+def of_latest(function: Callable[[pl.DataFrame], Any]) -> Callable[[pl.DataFrame], Any]:
+    """Decorator: keep the result for the latest table, because claims, tables and figures of a study share it."""
+    kept: list[Any] = []
+
+    @functools.wraps(function)
+    def cached(table: pl.DataFrame) -> Any:
+        if not kept or kept[0] is not table:
+            kept[:] = table, function(table)
+        return kept[1]
+
+    return cached
 
 
 def provenance(study: ModuleType) -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 TASKS = {
     "forced": "Eight decisions among forced tokens",
     "random": "Eight decisions among forty random tokens",
-    "lengths": "Eight decisions, 32 to 256 tokens",
     "parity": "Parity of eight decisions",
 }
 FIXED = ("0", "0.5", "0.8", "0.9", "0.95", "0.99", "1")

@@ -50,7 +50,6 @@ TASKS = {
     for task in (
         TokenTask("forced"),
         TokenTask("random", lengths=(96,), free=40),
-        TokenTask("lengths", lengths=(32, 64, 128, 256)),
         TokenTask("parity", parity=True, skill=0.75),
         TokenTask("two-lengths", lengths=(32, 128)),
         TokenTask("skilled-parity", parity=True, skill=0.9),

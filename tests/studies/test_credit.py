@@ -14,7 +14,7 @@ from chunked_td.statistics import cross_fitted
 from studies.credit import families as credit_families
 from studies.credit import study
 from studies.credit.exploration import ReturnBonus
-from studies.credit.families import DESIGN, HELD_OUT, Family
+from studies.credit.families import DESIGN, HELD_OUT, Family, middles
 from studies.credit.methods import ARMS, FIXED, RULE, STEPS, FallingLambda
 from studies.credit.normalised import on_common_seeds, raw_scores, score_text, scored, with_tied
 from studies.credit.scoring import ChainRoom, checkpoints, greedy_return, prepare, scores_of_values
@@ -165,7 +165,7 @@ def test_scores_of_diverged_runs_are_no_numbers():
 def test_runs_have_the_columns_of_the_stored_ones(tmp_path):
     """And they are the same numbers, run again."""
     arms = {name: ARMS[name] for name in (RULE, "replacing-0.8")}
-    table = study.run_all(tmp_path, ["rooms"], arms, [0.25], range(4), quiet=True)
+    table = study.run_all(tmp_path, middles("rooms"), arms, [0.25], range(4), quiet=True)
     again = pl.read_parquet(study.again.HERE / "again.parquet")
     assert table.schema == again.schema == pl.read_parquet_schema(study.again.HERE / "runs.parquet")
     both = table.join(again, on=list(study.KEY))
@@ -176,7 +176,7 @@ def test_runs_have_the_columns_of_the_stored_ones(tmp_path):
 
 def test_families_of_one_setting_run(tmp_path, monkeypatch):
     monkeypatch.setitem(credit_families.FAMILIES, "loop", replace(FAMILY, settings=(2,)))
-    table = study.run_all(tmp_path, ["loop"], {"mine": ARMS["replacing-0.8"]}, [0.25], range(2), quiet=True)
+    table = study.run_all(tmp_path, middles("loop"), {"mine": ARMS["replacing-0.8"]}, [0.25], range(2), quiet=True)
     assert table["setting"].unique().to_list() == ["2"]
     assert len(table) == 4
 

@@ -40,11 +40,6 @@ class Family:
         """The problem at one position of the dial."""
         return self.make(**{**self.fixed, self.dial: setting})
 
-    @property
-    def middle(self) -> tuple[Any, ...]:
-        """The middle position of the dial, alone."""
-        return (self.settings[len(self.settings) // 2],)
-
 
 def family(id: str, title: str, dial: str, settings: tuple[Any, ...], **more: Any) -> Callable[..., Family]:
     """A decorator: the family of a function from dials to a table; the first paragraph of its docstring is the text."""
