@@ -1,4 +1,4 @@
-"""How advantages and trained policies are judged; the rules were written before the data (README.md)."""
+"""How advantages and trained policies are judged; the rules were written before the data (`registered.md`)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 First a gate, before any policy is trained: for a policy after its warm start and critics of three ages, the correlation
 of advantages with the true ones. Then policies learn with each λ, beside a learned and an informed critic. Then what
 was found is tried again on fresh seeds. Tasks are made up: one reward at the end of a sequence (`tasks`). The rules by
-which all this is judged were written before the data (README.md).
+which all this is judged were written before the data (`registered.md`).
 """
 
 from __future__ import annotations
