@@ -25,7 +25,7 @@ def list_() -> None:
 
 
 def table_of(study: Any, quick: bool, **how: Any) -> Any:
-    """The runs of a study under its folder: what is missing is run. Args: quick: the small version."""
+    """The runs of a study under its folder; missing ones are run. Args: quick: the small version."""
     return study.runs(data.folder(study) / ("quick" if quick else "runs"), quick, **how)
 
 
@@ -35,7 +35,7 @@ def run(ids: tyro.conf.Positional[tuple[str, ...]] = (), quick: bool = False, en
     Args:
         ids: of the studies; all by default.
         quick: a small version, for a look at the tables.
-        engine: threads, processes or ray; by default what suits the study.
+        engine: threads, processes or ray; by default the study's own.
         jobs: runs at a time; -1 is one per core.
     """
     how = {"jobs": jobs, **({"engine": engine} if engine else {})}
@@ -46,7 +46,7 @@ def run(ids: tyro.conf.Positional[tuple[str, ...]] = (), quick: bool = False, en
 
 
 def store(name: tyro.conf.Positional[str]) -> None:
-    """Run what is missing of a study, and add its new rows to runs.parquet. Rows that are stored stay as they are."""
+    """Run the missing runs of a study, and add new rows to runs.parquet. Stored rows stay as they are."""
     study = data.load_studies([name])[name]
     try:
         added = data.store(study, table_of(study, False), shlex.join(["python", "-m", "studies", "run", name]))
@@ -72,7 +72,7 @@ def report(ids: tyro.conf.Positional[tuple[str, ...]] = (), quick: bool = False,
     Args:
         ids: of the studies; all by default.
         quick: report the quick runs instead, and leave the pages as they are.
-        check: only say whether the pages have what the stored runs give.
+        check: only check whether the pages are current; write nothing.
     """
     studies = data.load_studies(ids)
     if quick:
@@ -92,7 +92,7 @@ def report(ids: tyro.conf.Positional[tuple[str, ...]] = (), quick: bool = False,
     ]
     stale += [PAPER.stem] if check and filled != paper else []
     if stale:
-        sys.exit(f"not what runs.parquet says: {', '.join(stale)}; write the pages with: python -m studies report")
+        sys.exit(f"pages differ from runs.parquet: {', '.join(stale)}; write the pages with: python -m studies report")
     if not check:
         for name, study in studies.items():
             pages.write_page(study, tables[name])
@@ -120,6 +120,6 @@ def credit() -> None:
 COMMANDS = {"list": list_, "run": run, "store": store, "claims": claims, "report": report, "credit": credit}
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["credit"]:  # its options are read by itself: other commands start without it
+    if sys.argv[1:2] == ["credit"]:  # imported only for this command, so that the others start fast
         sys.exit(credit())
     tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="python -m studies", description=__doc__)

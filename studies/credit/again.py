@@ -66,7 +66,7 @@ def cells_of(new: dict[str, np.ndarray], old: dict[str, np.ndarray]) -> tuple[np
 
 
 def dealt_anew(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """How often the mean of |z| is as large where the seeds of both are dealt out anew."""
+    """p-value of the mean of |z|, by dealing the seeds of both out anew."""
     rng, both, n = np.random.default_rng(0), np.concatenate([ours, theirs], axis=1), ours.shape[1]
     found, larger = np.abs(z_of(ours, theirs)).mean(), 1
     for _ in range(DEALT):

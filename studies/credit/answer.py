@@ -125,10 +125,10 @@ def write_answer(folder: Path, answer: Answer) -> Path:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is said of methods.
+    """Answer about methods.
 
     Args:
-      scores: by id. labels: of methods. subjects: ids of those that it is about. seeds: how many.
+      scores: by id. labels: of methods. subjects: ids of the methods that it is about. seeds: their number.
     """
 
     scores: dict[str, Scored]
@@ -148,7 +148,7 @@ class Answer:
         )
 
     def label(self, method: str) -> str:
-        """What a method is called."""
+        """Label of a method."""
         return self.labels.get(method, method)
 
     @cached_property
@@ -169,7 +169,7 @@ class Answer:
     # ---- sentences
 
     def sentences(self, method: str) -> list[str]:
-        """Three: beside the best single fixed λ of each score; its nearest relative and the rule; where it is worst."""
+        """Three: the best single fixed λ of each score; the nearest method and the rule; the worst families."""
         if method not in self.methods:
             return [f"{self.label(method)}: these runs tell fixed λs apart on no problem, so nothing is scored."]
         against = "; ".join(f"{SCORES[name]} {self._against_fixed(method, each)}" for name, each in self.clear.items())
@@ -194,7 +194,7 @@ class Answer:
         return [score_text(each.mean(method)) for each in self.clear.values()]
 
     def _against_fixed(self, method: str, each: Scored) -> str:
-        """As "0.93 against 0.81, better (+0.12 [0.03, 0.20]; λ = 0.8, replacing)"; no interval over one family."""
+        """Text like "0.93 against 0.81, better (+0.12 [0.03, 0.20]; λ = 0.8)"; no interval over one family."""
         fixed = each.best_fixed()
         if method == fixed:
             return f"{score_text(each.mean(method))}, it is the best"
@@ -226,7 +226,7 @@ class Answer:
         return float(np.mean([np.mean([abs(a[name] - b[name]) for name in a]) for a, b in pairs]))
 
     def caveats(self) -> list[str]:
-        """What was used for design, what was held out, and what was left out."""
+        """Families used for design, held out, and left out."""
         run = sorted(
             {name for each in self.scores.values() for name in [*each.cells, *(u.split()[0] for u in each.unclear)]}
         )
@@ -305,7 +305,7 @@ class Answer:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """As "A, B and C"."""
+    """Text like "A, B and C"."""
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 

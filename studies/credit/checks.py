@@ -1,4 +1,4 @@
-"""What the verdict on the held-out families owes to choices of the analysis, and to the model's expected errors."""
+"""Sensitivity of the verdict on the held-out families to choices of the analysis and to expected TD errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def worst_family(found: Scored, method: str) -> str:
 
 
 def robustness(raw: dict[str, Runs]) -> str:
-    """How much hangs on the split of the seeds, and on the two families that help the rule most.
+    """Sensitivity to the split of the seeds, and to the two families that help the rule most.
 
     Args:
       raw: runs on held-out families.

@@ -49,7 +49,7 @@ class Scored:
         }
 
     def methods(self, held_out: bool | None = None) -> set[str]:
-        """Those that were run on every problem."""
+        """Methods that were run on every problem."""
         return set.intersection(*(set(each) for cells in self.of(held_out).values() for each in cells))
 
     def mean(self, method: str, held_out: bool | None = None) -> float:
@@ -104,7 +104,7 @@ def scored(runs: Runs, fixed: Collection[str] = tuple(FIXED)) -> Scored:
 
 
 def raw_scores(table: pl.DataFrame) -> dict[str, Runs]:
-    """The runs of every score by its name, of those that were run."""
+    """The runs of every score that was run, by its name."""
     where = {"values": ("given", "score"), "decisions": ("given", "decision"), "control": ("bonus", "score")}
     where |= {f"control-{name}": (name, "score") for name in ("greedy", "error-bonus")}
     found: dict[str, Runs] = {}

@@ -94,7 +94,7 @@ def raw_in(table: pl.DataFrame) -> dict[str, Runs]:
 
 @of_latest
 def found_in(table: pl.DataFrame) -> dict[str, Scored]:
-    """Every normalised score by its name, of those that were run."""
+    """Every normalised score that was run, by its name."""
     return {name: scored(each) for name, each in raw_in(table).items()}
 
 

@@ -26,7 +26,7 @@ KINDS = {True: "held-out", False: "design"}
 CAP = 1.5
 """Capped means count a family's score as no more than this."""
 WINDOW = (-1.0, 2.5)
-"""What a picture shows; scores beyond it stand at its edge, with their number."""
+"""Limits of a picture; scores beyond them are drawn at its edge, with their number."""
 
 
 def minus(text: str) -> str:
@@ -35,7 +35,7 @@ def minus(text: str) -> str:
 
 
 def answer(name: str, found: Scored, held_out: bool) -> str:
-    """What was asked, and the rule against the best single fixed λ in one sentence."""
+    """The question, and the rule against the best single fixed λ in one sentence."""
     fixed = found.best_fixed(held_out)
     gap = found.difference(RULE, fixed, held_out)
     ours, theirs = found.by_family(RULE, held_out), found.by_family(fixed, held_out)
@@ -117,7 +117,7 @@ def draw(name: str, found: Scored, held_out: bool) -> Figure:
 
 
 def _seeds(found: Scored, held_out: bool) -> str:
-    """How many: a number, or "30 to 50" where problems differ."""
+    """Number of seeds, or "30 to 50" if problems differ."""
     numbers = {each[RULE].size for cells in found.of(held_out).values() for each in cells}
     return f"{min(numbers)} to {max(numbers)}" if len(numbers) > 1 else f"{max(numbers)}"
 

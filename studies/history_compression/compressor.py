@@ -17,8 +17,8 @@ everything is kept, there are no times, and the description length is the cross-
 
 A decoder has to make exactly the predictions that the encoder made. Rounding differs between programs, and a prediction
 between two nearly equal symbols can turn on it. So both run the same compiled program (`replay`): it walks through the
-items one by one, and takes an item from its input where one is given and from its own prediction where none is. The
-encoder gives all items, the decoder those that were kept. Arrays are padded to a power of two, from 16 on, and both
+items one by one, and takes an item from its input if one is given, else from its own prediction. The
+encoder gives all items, the decoder the kept ones. Arrays are padded to a power of two, from 16 on, and both
 sides know the length, so the shapes are the same as well.
 """
 
@@ -47,9 +47,9 @@ class LevelReading:
     """The items that one level read, and its predictions. One entry per item; the last item is `end`.
 
     Attributes:
-      positions: where the items stand in the sequence, counted from 0; `end` stands after the last symbol.
-      symbols, predicted: the symbols, and those that the level predicted; `END` for `end`.
-      probabilities: of the items that came, times included.
+      positions: of the items in the sequence, counted from 0; `end` is after the last symbol.
+      symbols, predicted: the symbols, and the predicted ones; `END` for `end`.
+      probabilities: of the items, times included.
       keep: which items go up to the next level, or would if there were one.
       states: the hidden states from which the items were predicted, float32[n, hidden].
     """
@@ -74,7 +74,7 @@ class Compressed:
       items: the same with `end` and as numbers.
       length: of the sequence.
       predictions: what the lowest level predicted at each position of the sequence.
-      probabilities: the probability it gave to what came there.
+      probabilities: the probability it gave to the symbol there.
       symbol_bits, time_bits: the two parts of the description length (see the module).
       readings: everything, level by level.
     """
@@ -216,7 +216,7 @@ class HistoryCompressor:
         return np.array([*(self._number[symbol] for symbol in sequence), len(known)], np.int32)
 
     def _known(self) -> list[Any]:
-        """The alphabet, or an error where there is none yet."""
+        """The alphabet; raises if there is none yet."""
         if self.alphabet is None:
             raise ValueError("the compressor has no alphabet yet; call fit(sequences), or give alphabet= at the start")
         return self.alphabet

@@ -21,7 +21,7 @@ _FAILED, _PREDICTED, _INK = "#c62828", "#5c6b7a", "#1f2933"
 
 
 def figure_data(compressed: Compressed, around: int = 4) -> dict[str, Any]:
-    """What there is to draw, as plain lists.
+    """The parts of the picture, as plain lists.
 
     Args:
       around: tokens to show on either side of one that went up; the others are left out. The first two and the last
@@ -46,7 +46,7 @@ def figure_data(compressed: Compressed, around: int = 4) -> dict[str, Any]:
 
 
 def _tokens(reading: LevelReading) -> list[dict[str, Any]]:
-    """The start token, then every item that the level read. Start and end go up whatever was predicted."""
+    """The start token, then every item that the level read. Start and end go up in any case."""
     start = {"position": -1, "symbol": START, "predicted": None, "probability": None, "up": True, "always": True}
     tokens: list[dict[str, Any]] = [start]
     for i, symbol in enumerate(reading.symbols):
@@ -119,7 +119,7 @@ def _draw_level(axes: Any, tokens: list[dict[str, Any]], place: dict[int, int], 
 
 
 def _label(symbol: str) -> str:
-    """What fits into a circle."""
+    """The part of a symbol that fits into a circle."""
     shown = {START: "start", END: "end"}.get(symbol, symbol)
     return shown if len(shown) <= 5 else f"{shown[:4]}…"
 

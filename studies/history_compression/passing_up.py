@@ -1,4 +1,4 @@
-"""Which items go up to the next level, and with what time (Sec. 2.2; Schmidhuber 1992).
+"""Items that go up to the next level, with their times (Sec. 2.2; Schmidhuber 1992).
 
 A level predicts every item it reads. An item that it failed to predict goes up; the others are dropped, because they
 can be predicted again. With ŷ the most probable item and p the probability of the item y that was read,
@@ -30,7 +30,7 @@ def goes_up(threshold: float, shape: Shape, logits: jax.Array, items: jax.Array)
 
 
 def must_go_up(shape: Shape, position: jax.Array, count: jax.Array) -> jax.Array:
-    """Whether an item goes up whatever was predicted: it is the last, or the time would become too long to write."""
+    """Whether an item goes up in any case: it is the last, or the time would become too long to write."""
     full = (position + 1) % (1 << shape.time_bits) == 0
     return (position == count - 1) | full
 

@@ -38,7 +38,7 @@ class Shape(NamedTuple):
 
     Attributes:
       alphabet: how many symbols there are, `end` and `start` not counted.
-      level: 0 for the lowest; an item of the level has this many times.
+      level: 0 for the lowest; an item of level l has l times.
       hidden: units of the recurrent state.
       cell: "tanh" (plain) or "gru" (gated).
       time_bits: binary digits of a time.
@@ -67,7 +67,7 @@ class Shape(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learned."""
+        """Number of learned parameters."""
         gates = 3 if self.cell == "gru" else 1
         inputs = self.alphabet + 2 + self.level * self.time_bits + self.hidden + 1
         return gates * self.hidden * inputs + (self.hidden + 1) * self.outputs

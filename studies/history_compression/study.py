@@ -170,7 +170,7 @@ CLAIMS = (easily_solves, with_noise, challenging)
 
 
 def tables(table: pl.DataFrame) -> dict[str, str]:
-    """Share of seeds that solved each task, the cost per symbol, and the five families nobody tuned to."""
+    """Share of seeds that solved each task, the cost per symbol, and five families without tuning."""
     main = table.filter(variant="")
     shown = {task: success_table(main.filter(task=task)) for task in ("known", "noise") if task in main["task"]}
     if table["seed"].n_unique() < SEEDS:

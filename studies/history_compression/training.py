@@ -61,7 +61,7 @@ class Level(NamedTuple):
 
 
 class SequenceReading(NamedTuple):
-    """What a level made of the items it read. Leading axes: sequence, item."""
+    """Reading of items by a level. Leading axes: sequence, item."""
 
     items: jax.Array  # int32[S, n, 1 + level]
     counts: jax.Array  # int32[S]
@@ -71,7 +71,7 @@ class SequenceReading(NamedTuple):
 
 
 class TrainingOutcome(NamedTuple):
-    """What a batch cost one level."""
+    """Cost of a batch on one level."""
 
     nats: jax.Array  # float32[], −ln P of all items, before the updates that they caused
     items: jax.Array  # int32[], how many were read
@@ -121,7 +121,7 @@ def read_batch(plan: Plan, levels: tuple[Level, ...], items: jax.Array, counts: 
 
 
 class _Place(NamedTuple):
-    """Where a level is in its items: the next window, and the state and item before it."""
+    """Place of a level in its items: the next window, and the state and item before it."""
 
     window: jax.Array
     state: jax.Array

@@ -152,7 +152,7 @@ class Treasures:
 
     @cached_property
     def choosing(self) -> int:
-        """How many seeds choose; half of them where there are few."""
+        """Number of seeds that choose; half of them if there are few."""
         return min(CHOOSING, self.table["seed"].n_unique() // 2)
 
     def lengths(self, sure: bool = False) -> list[int]:
@@ -261,7 +261,7 @@ BEST = {FALLING: 0.2 * (1 - 0.75 + 0.75**2 / 3) + 0.8, ALWAYS: (1 - 0.1 * 0.75) 
 
 
 def label(arm: str) -> str:
-    """What an arm is called."""
+    """Label of an arm."""
     return LABELS[arm.removesuffix("-always")]
 
 

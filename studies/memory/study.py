@@ -1,6 +1,6 @@
 """Very long memory: how far does a table carry a signal that remembers the percepts it did not expect?
 
-A signal is shown once and asked for up to 3,000 steps later, in the T-mazes of Ni et al. (NeurIPS 2023), who published
+A signal is shown once and needed up to 3,000 steps later, in the T-mazes of Ni et al. (NeurIPS 2023), who published
 how far recurrent networks and transformers get. Learners are SARSA on two slots of unexpected percepts and a clock, and
 differ in λ (0.9, or the paper's from counts) and in how they explore. The rules were written before the data
 (README.md): a run has solved its maze if it earns 0.95 on average in the last 100 episodes of the published budget; the
@@ -72,7 +72,7 @@ NETWORKS = {
 }
 """PPO on a memory made by a GRU, in the passive maze of 50 steps."""
 NETWORK_CORRIDOR, NETWORK_STEP_SIZE, BLOCKS = 50, 3e-4, 20
-"""The last of so many parts of a run is scored."""
+"""The last of `BLOCKS` parts of a run is scored."""
 
 # ---- what is run
 

@@ -1,4 +1,4 @@
-"""How the study is judged. Written before its data; no rule was changed afterwards.
+"""Rules of the study. Written before its data; no rule was changed afterwards.
 
 **Score.** Every task measures an episode by a number in [0, 1] (right umbrella, caught, right first action, length over
 limit). A run's score is the mean of that over all blocks of its training, each block's own mean first: the area under

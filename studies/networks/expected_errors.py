@@ -53,9 +53,9 @@ LUCK = ("0.95-luck-4", "0.95-luck-16", "1.0-luck-4", "1.0-luck-16", "value-luck-
 MATURITY = ("0.5-mature", "0.8-mature", "value-mature", "expected-mature")
 BOTH = ("value-mature-luck-16",)
 ADDED = (*LUCK, *MATURITY, *BOTH)
-"""Arms with luck, maturity or both; what stands before the first "-" is the same λ without them."""
+"""Arms with luck, maturity or both; before the first "-" is the same λ without them."""
 PLAIN = ("value", "expected")
-"""Sources without either, besides fixed λ."""
+"""Sources without either; fixed λs not counted."""
 GROUPS = ((*LUCK, *MATURITY[:-1], *BOTH, "value"), ("expected", "expected-mature"))
 """Sources that run in one program; fixed λ run with the first group."""
 
@@ -85,7 +85,7 @@ class LuckResults(AgentResults):
 
     @cached_property
     def pairs(self) -> dict[str, Pair]:
-        """Arm → how it stands beside the same λ without luck or maturity."""
+        """Arm → comparison with the same λ without luck or maturity."""
         return {arm: judge_pair(self.scores, arm, arm.partition("-")[0]) for arm in ADDED}
 
 

@@ -1,4 +1,4 @@
-"""How the study with hidden state is judged. Written before its data; no rule was changed afterwards.
+"""Rules of the study with hidden state. Written before its data; no rule was changed afterwards.
 
 **Cells.** A cell is an agent (SARSA(λ), actor-critic(λ)), what its values read (the last kept percepts, or the
 recurrent state), a task and its length N. In a cell all arms have the same network, memory, grid of step sizes and
@@ -62,7 +62,7 @@ from studies.runner.plots import legend_below
 from studies.runner.text import markdown
 
 ARMS = ("recurrent", "recurrent-realised", "true-expected", "true-realised")
-"""Besides fixed λ."""
+"""Arms other than fixed λs."""
 AGENTS = ("sarsa", "actor-critic", "ppo")
 MEMORIES = ("state", "kept")
 TASKS = ("t-maze", "t-maze-look", "memory-chain")
@@ -73,7 +73,7 @@ _FIXED = tuple(map(str, FIXED))
 
 
 def solved(curves: np.ndarray) -> np.ndarray:
-    """Which runs solved their task: bool[R], from scores [R, blocks]; blocks without an episode do not count."""
+    """Whether runs solved their task: bool[R], from scores [R, blocks]; blocks without an episode do not count."""
     quarter = max(1, curves.shape[-1] // 4)
     return np.nanmean(curves[..., -quarter:], -1) >= SOLVED
 
@@ -113,7 +113,7 @@ Hidden = dict[tuple[str, str], MemoryResults]
 
 
 def results_of(frame: pl.DataFrame) -> Hidden:
-    """Every agent with every memory, in cells where no arm is missing."""
+    """Every agent with every memory, in cells that have all arms."""
     found: Hidden = {}
     for agent, memory in itertools.product(AGENTS, sorted(MEMORIES)):
         cells: dict[Any, Any] = {}

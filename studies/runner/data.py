@@ -70,7 +70,7 @@ def of_latest(function: Callable[[pl.DataFrame], Any]) -> Callable[[pl.DataFrame
 
 
 def provenance(study: ModuleType) -> list[dict[str, Any]]:
-    """Where the stored rows come from: arms, seeds and session of each part."""
+    """Sources of the stored rows: arms, seeds and session of each part."""
     return json.loads((folder(study) / "provenance.json").read_text("utf-8"))
 
 
@@ -108,7 +108,7 @@ def different(one: pl.DataFrame, two: pl.DataFrame) -> str:
 
 
 def session(command: str) -> dict[str, str]:
-    """What made runs: command, commit, date, machine, precision."""
+    """Session that made runs: command, commit, date, machine, precision."""
     git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True)
     return {
         "command": command,

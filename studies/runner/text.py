@@ -20,7 +20,7 @@ def number_text(value: float, scale: float | None = None) -> str:
 
 
 def spread_text(mean: float, sd: float | None) -> str:
-    """A mean with its standard deviation, where there is one: "669 ± 17"."""
+    """A mean with its standard deviation, if there is one: "669 ± 17"."""
     return number_text(mean) + ("" if sd is None or np.isnan(sd) else f" ± {number_text(sd, mean)}")
 
 

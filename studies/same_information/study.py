@@ -46,7 +46,7 @@ REFERENCES = tuple(named(rule, 0) for rule in FIXED)
 """0 is the worst and 1 the best of these: fixed λs without expected errors."""
 CANDIDATE, HALF, BEST = named("lineage", 1), named("lineage", 0.5), "best"
 WORST = -0.1
-"""A mean difference in control below this stands against ρ = 1 as the default."""
+"""A mean difference in control below this is evidence against ρ = 1 as the default."""
 
 # ---- what is run
 
@@ -85,7 +85,7 @@ class Comparison(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What came of a comparison. Args: p: exact. adjusted: after Holm's correction. ahead: in how many families."""
+    """Result of a comparison. Args: p: exact. adjusted: after Holm's correction. ahead: in how many families."""
 
     ours: str
     theirs: str
@@ -348,7 +348,7 @@ def with_one_size(runs: Runs) -> dict[str, tuple[float, str]]:
 
 
 def references(methods: Mapping[str, np.ndarray]) -> tuple[float, float]:
-    """Where 0 lies, and how far 1 is from it, with step sizes and references chosen on the other half of the seeds."""
+    """Place of 0 and distance of 1 from it; step sizes and references are chosen on the other half of the seeds."""
     half = next(iter(methods.values())).shape[1] // 2
     best, worst = [], []
     for choose, score in ((slice(half, None), slice(0, half)), (slice(0, half), slice(half, None))):
@@ -406,7 +406,7 @@ def left_out(found: Results) -> str:
 
 
 def chosen_sizes(found: Results) -> str:
-    """How often the largest step size is chosen: share of problems and halves, at values."""
+    """Number of problems and halves for which each step size is chosen, at values."""
     rows = []
     for name in (named("lineage", 1), named("lineage", 0.5), found.compared[1].theirs, found.compared[5].theirs):
         picks = []

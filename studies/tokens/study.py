@@ -175,7 +175,7 @@ def _better_rewards(critic: str, how: str) -> Callable[[pl.DataFrame], Verdict]:
 
 
 AT_MOST = 0.02
-"""How far below the best fixed λ a λ for all critics may lie."""
+"""Largest distance below the best fixed λ for a λ for all critics."""
 
 
 @_claim
@@ -208,7 +208,7 @@ CLAIMS = (
 
 
 def tables(table: pl.DataFrame) -> dict[str, str]:
-    """What was confirmed, mean rewards by critic, and the gate."""
+    """Confirmation, mean rewards by critic, and the gate."""
     found = loaded(table)
     texts = {"confirmed": confirmed_table(found["confirmed"].scores)} if found["confirmed"].scores else {}
     texts |= {critic: score_table(found[critic], TRAINED) for critic in CRITICS if found[critic].scores}

@@ -1,4 +1,4 @@
-"""The three wrong models: what a count model is shown instead of the next state that came."""
+"""The three wrong models: the next states that a count model is shown instead of the sampled ones."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class StaleModel(ModelError):
     checks: ClassVar = {"until": partial(check_whole, least=0)}
 
     def make_arrays(self, states: int, n_actions: int) -> Mapping[str, np.ndarray]:
-        """How many episodes have begun."""
+        """Number of episodes begun."""
         return {"episodes": np.zeros(1, np.int64)}
 
     @kernel

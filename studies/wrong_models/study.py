@@ -164,7 +164,7 @@ CLAIMS = (robust_where_planning_is_not,)
 
 
 def tables(table: pl.DataFrame) -> dict[str, str]:
-    """What each method loses by each error."""
+    """Loss of each method by each error."""
     found, rows = scores(table), []
     for arm, label in LABELS.items():
         cells = [estimate_text(found.difference(arm, f"{arm}-{error}")) for error in ERRORS]

@@ -1,4 +1,4 @@
-"""What a family of problems is: one generator with dials, and the settings of one dial that are run."""
+"""A family of problems: one generator with dials, and the settings of one dial that are run."""
 
 from __future__ import annotations
 

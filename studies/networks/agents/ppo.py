@@ -30,7 +30,7 @@ from studies.networks.tasks.base import TaskStep
 
 @dataclass(frozen=True)
 class PpoSettings:
-    """What is fixed at compile time.
+    """Settings fixed at compile time.
 
     Attributes:
       hidden: units of the layers of either network. discount: γ. environments: B. steps: T, per rollout.
@@ -73,7 +73,7 @@ class PpoState(NamedTuple):
     clock: jax.Array
     key: jax.Array
     model: Any = ()  # of the memory
-    recall: Any = ()  # a `Recall` [B, ...] where there is a memory
+    recall: Any = ()  # a `Recall` [B, ...] with a memory
     luck: Any = ()  # as in `StreamState`
 
 
@@ -94,7 +94,7 @@ class Moment(NamedTuple):
     returns: jax.Array
     draws: Any
     recall: Any  # in the states that steps leave, without the kept percepts
-    further: Any = ()  # sum of r + γ V(x') over further draws, where there are any
+    further: Any = ()  # sum of r + γ V(x') over further draws, if any
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class PpoAgent(DeepAgent):
         return PpoState(networks, moments, source, world, inputs, codes, *begun, model, recall, self.start_luck())
 
     def block(self, learning_rate: Any, now: PpoState, steps: int) -> tuple[PpoState, RunTally]:
-        """As many whole rollouts as `steps` transitions hold, at least one, and what was counted on the way."""
+        """Whole rollouts within `steps` transitions, at least one, and their tally."""
 
         def one(_: Any, carry: tuple[PpoState, RunTally]) -> tuple[PpoState, RunTally]:
             state, r = self.collect(carry[0])
@@ -259,7 +259,7 @@ class PpoAgent(DeepAgent):
         return NextDraws(self.task.space.codes(drawn.observation), values, jnp.broadcast_to(group, actions.shape))
 
     def _further(self, now: PpoState, action: jax.Array, key: jax.Array) -> Any:
-        """The sum of r + γ V(x') over further draws after the actions that were taken, [B]; () where there are none."""
+        """The sum of r + γ V(x') over further draws after the actions that were taken, [B]; () if there are none."""
         if self.settings.luck == 1:
             return ()
         count = self.settings.luck - 1

@@ -1,4 +1,4 @@
-"""One λ for all states; and several sources in one program, where every run asks all of them and uses one.
+"""One λ for all states; and several sources in one program, in which every run computes all and uses one.
 
 Runs of different arms are cheaper side by side than one after the other.
 """
@@ -30,7 +30,7 @@ class DeepConstant(DeepLambda):
 
 
 class SwitchState(NamedTuple):
-    """Which source: 0 is the fixed λ, k the k-th source; and all their states."""
+    """Index of the source (0 is the fixed λ, k the k-th source), and the states of all."""
 
     which: jax.Array
     fixed: jax.Array
@@ -45,11 +45,11 @@ class DeepSwitch(DeepLambda):
 
     @property
     def needs_draws(self) -> bool:
-        """Whether one of them does."""
+        """Whether a source requires draws."""
         return any(source.needs_draws for source in self.sources)
 
     def init(self, key: jax.Array, sizes: SourceSizes) -> SwitchState:
-        """Fixed λ 0.95, until `choose` says otherwise."""
+        """Fixed λ 0.95, until `which` and `fixed` are set."""
         states = tuple(s.init(jax.random.fold_in(key, k), sizes) for k, s in enumerate(self.sources))
         return SwitchState(jnp.zeros((), jnp.int32), jnp.full((), 0.95), states)
 
@@ -68,7 +68,7 @@ class DeepSwitch(DeepLambda):
         return jnp.stack([fixed, *each])[state.which]
 
     def after(self, state: SwitchState, credit: StreamCredit) -> SwitchState:
-        """All sources hear what became of the chosen λ."""
+        """Pass the update with the chosen λ to all sources."""
         return self._each("after", state, credit)
 
     def _each(self, method: str, state: SwitchState, argument: Any) -> SwitchState:

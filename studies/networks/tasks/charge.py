@@ -14,7 +14,7 @@ from studies.networks.tasks.base import TaskStep
 
 
 class ChargeState(NamedTuple):
-    """What was chosen (0 nothing yet, 1 a₁, 2 a₂), charge, time."""
+    """First action (0 none yet, 1 a₁, 2 a₂), charge, time."""
 
     chosen: jax.Array
     charge: jax.Array

@@ -1,4 +1,4 @@
-"""Memory chain: a cue at the start says which action is right at the end; percepts between tell nothing."""
+"""Memory chain: a cue at the start decides which action is right at the end; percepts between carry no information."""
 
 from __future__ import annotations
 
