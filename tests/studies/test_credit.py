@@ -11,8 +11,8 @@ import pytest
 import chunked_td as ctd
 from chunked_td.simulation import simulate
 from chunked_td.statistics import cross_fitted
+from studies.credit import again, study
 from studies.credit import families as credit_families
-from studies.credit import study
 from studies.credit.exploration import ReturnBonus
 from studies.credit.families import DESIGN, HELD_OUT, Family, middles
 from studies.credit.methods import ARMS, FIXED, RULE, STEPS, FallingLambda
@@ -191,3 +191,10 @@ def test_methods_with_fewer_seeds_are_left_out_or_all_are_cut_to_theirs():
     assert list(cut) == [("order", "1")]
     np.testing.assert_array_equal(cut["order", "1"][RULE], runs[RULE][:, :20])
     np.testing.assert_array_equal(*(scored(cut).cells["order"]["1"][name] for name in (RULE, STEPS)))
+
+
+def test_a_replicated_run_comes_out_again_to_the_bit(tmp_path):
+    stored = pl.read_parquet(again.HERE / "again.parquet").filter(family="slope", arm="replacing-0.8")
+    found = again.runs_again(tmp_path, ["slope"], ["replacing-0.8"], quiet=True)
+    keys = ["behaviour", "exponent", "seed"]
+    assert found.sort(keys).equals(stored.select(found.columns).sort(keys))
