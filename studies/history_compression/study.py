@@ -22,7 +22,7 @@ from chunked_td import sweep
 from studies.history_compression import judging
 from studies.history_compression.judging import EASY_RATE, LONGEST, solved_at
 from studies.runner import plots
-from studies.runner.criteria import FAILS, HOLDS, IN_PART, NOT_RUN, Verdict, source
+from studies.runner.criteria import FAILS, HOLDS, NOT_RUN, Verdict, source
 from studies.runner.text import markdown
 
 HERE = Path(__file__).parent
@@ -113,12 +113,9 @@ def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
     return table.select(*KEY, pl.exclude(*KEY, "program"))
 
 
-def compared(table: pl.DataFrame) -> judging.Table:
-    """The columns of the comparison, without the variants, as arrays."""
-    return {column.name: column.to_numpy() for column in table.filter(variant="")}
-
-
-_STATUS = {"holds": HOLDS, "in part": IN_PART, "fails": FAILS, "not tested": NOT_RUN}
+def main(table: pl.DataFrame) -> pl.DataFrame:
+    """The runs of the comparison, without the variants of the compressor that are stored beside them."""
+    return table.filter(variant="")
 
 
 @source("§2.2", controls=("with_noise",))
@@ -128,11 +125,11 @@ def easily_solves(table: pl.DataFrame) -> Verdict:
     One step size for all N from 5 to 1,000: solved in 95% of the seeds at every N, with at most 2 times the sequences
     at the largest N. In part: only up to N = 100, or more sequences.
     """
-    rows = compared(table)
+    rows = main(table)
     solved = {cell: judging.longest_solved(rows, "compressor", cell) for cell in ("tanh", "gru")}
     return Verdict(
-        _STATUS[judging.verdict(rows)["easily solves"]],
-        f"{len(set(rows['seed'].tolist()))} seeds; largest N that {EASY_RATE:.0%} of the seeds solve: "
+        judging.easily_solves(rows),
+        f"{rows['seed'].n_unique()} seeds; largest N that {EASY_RATE:.0%} of the seeds solve: "
         + "; ".join(f"{cell}: {n:,}" for cell, n in solved.items()),
     )
 
@@ -143,8 +140,8 @@ def with_noise(table: pl.DataFrame) -> Verdict:
 
     With a GRU, 95% of the seeds solve them at N = 1,000.
     """
-    rows = compared(table)
-    if judging.verdict(rows)["easily solves"] == "not tested":
+    rows = main(table)
+    if not judging.is_whole(rows):
         return Verdict(NOT_RUN, "too few seeds, or sequences too short")
     longest = judging.longest_solved(rows, "compressor", "gru", "noise")
     return Verdict(HOLDS if longest >= LONGEST else FAILS, f"gru: up to N = {longest:,}")
@@ -156,11 +153,11 @@ def challenging(table: pl.DataFrame) -> Verdict:
 
     A plain network with full back-propagation solves it in fewer than 50% of the seeds for every N ≥ 100.
     """
-    rows = compared(table)
+    rows = main(table)
     single = [each for each in NETWORKS if each[0] != "compressor"]
     longest = {f"{arm}, {cell}": judging.longest_solved(rows, arm, cell) for arm, cell in single}
     return Verdict(
-        _STATUS[judging.verdict(rows)["a standard RNN finds it challenging"]],
+        judging.is_challenging(rows),
         f"largest N that {EASY_RATE:.0%} of the seeds of a single network solve, at its best step size: "
         + "; ".join(f"{name}: {n:,}" if n else f"{name}: none" for name, n in longest.items()),
     )
@@ -171,8 +168,8 @@ CLAIMS = (easily_solves, with_noise, challenging)
 
 def tables(table: pl.DataFrame) -> dict[str, str]:
     """Share of seeds that solved each task, the cost per symbol, and five families without tuning."""
-    main = table.filter(variant="")
-    shown = {task: success_table(main.filter(task=task)) for task in ("known", "noise") if task in main["task"]}
+    rows = main(table)
+    shown = {task: success_table(rows.filter(task=task)) for task in TITLES if task in rows["task"]}
     if table["seed"].n_unique() < SEEDS:
         return shown
     costs = pl.read_parquet(HERE / "costs.parquet")
@@ -183,6 +180,7 @@ def tables(table: pl.DataFrame) -> dict[str, str]:
     return shown | {"families": family_table(pl.read_parquet(HERE / "families.parquet").to_dicts())}
 
 
+TITLES = {"known": "a middle that can be predicted", "noise": "noise in the middle"}
 NAMES = {"compressor": "compressor", "truncated": "one network, truncated", "full": "one network, full BPTT"}
 
 
@@ -198,18 +196,10 @@ def success_table(rows: pl.DataFrame) -> str:
 
 def entry(rows: pl.DataFrame) -> str:
     """Share solved and median sequences of the step size with most solved, then fewest sequences."""
-    share, median = best(rows)
+    needed = pl.col("sequences").filter("solved").median().alias("needed")
+    by_size = rows.group_by("learning_rate").agg(pl.mean("solved"), needed)
+    _, share, median = by_size.sort("solved", "needed", descending=[True, False]).row(0)
     return "0 %" if share == 0 else f"{share:.0%} in {median:,.0f}".replace("%", " %")
-
-
-def best(rows: pl.DataFrame) -> tuple[float, float]:
-    """(share solved, median sequences) at the step size with most solved, then fewest sequences."""
-    found = (-1.0, 0.0)
-    for _, some in rows.group_by("learning_rate"):
-        solved = some["solved"].to_numpy()
-        median = float(np.median(some["sequences"].to_numpy()[solved])) if solved.any() else np.inf
-        found = max(found, (float(solved.mean()), -median))
-    return found[0], -found[1]
 
 
 def figures(table: pl.DataFrame) -> dict[str, Figure]:
@@ -224,17 +214,17 @@ def figures(table: pl.DataFrame) -> dict[str, Figure]:
 
 def success_figure(table: pl.DataFrame) -> Figure:
     """Share of seeds that solved the sequences against N: a middle that can be predicted, and noise in it."""
-    main = table.filter(variant="")
-    tasks = [task for task in ("known", "noise") if task in main["task"]]
+    rows = main(table)
+    tasks = [task for task in TITLES if task in rows["task"]]
     drawn, axes = plots.new_figure(len(tasks), height=2.8, sharey=True)
     for panel, task in zip(axes if len(tasks) > 1 else [axes], tasks, strict=True):
-        groups = sorted(main.filter(task=task).group_by("arm", "cell"), key=lambda group: group[0])
-        for k, ((arm, cell), rows) in enumerate(groups):
-            lengths = sorted(rows["n"].unique().to_list())
-            shares = [best(rows.filter(n=n))[0] for n in lengths]
-            label = f"{NAMES[str(arm)]}, {'gated' if cell == 'gru' else 'plain'}"
-            panel.plot(lengths, shares, marker=plots.MARKERS[k], color=plots.PALETTE[k], label=label)
+        for k, (arm, cell) in enumerate(sorted(rows.filter(task=task).select("arm", "cell").unique().rows())):
+            shares = judging.shares(rows, arm, cell, task)
+            label = f"{NAMES[arm]}, {'gated' if cell == 'gru' else 'plain'}"
+            panel.plot(
+                list(shares), list(shares.values()), marker=plots.MARKERS[k], color=plots.PALETTE[k], label=label
+            )
         panel.set(xscale="log", xlabel="N", ylabel="share of seeds that solved it", ylim=(-0.03, 1.03))
-        panel.set_title("a middle that can be predicted" if task == "known" else "noise in the middle", loc="left")
+        panel.set_title(TITLES[task], loc="left")
     plots.legend_below(drawn, 2)
     return drawn
