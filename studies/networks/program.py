@@ -19,8 +19,7 @@ from studies.networks.agents.base import RunTally
 from studies.networks.agents.ppo import PpoAgent, PpoSettings
 from studies.networks.agents.streaming import StreamingAgent, StreamingSettings
 from studies.networks.lambdas import make_source
-from studies.networks.lambdas.base import DeepLambda
-from studies.networks.lambdas.switch import DeepSwitch
+from studies.networks.lambdas.base import DeepLambda, DeepSwitch
 from studies.networks.memory import RecurrentMemory
 from studies.networks.tasks import make_task
 

@@ -20,13 +20,9 @@ from __future__ import annotations
 from typing import Any
 
 from studies.networks.tasks.base import JaxTask, RecentPercepts
-from studies.networks.tasks.cart_pole import CartPoleTask
-from studies.networks.tasks.catch import CatchTask
-from studies.networks.tasks.charge import ChargeTask
-from studies.networks.tasks.memory_chain import MemoryTask
 from studies.networks.tasks.others import make_other
+from studies.networks.tasks.ours import CartPoleTask, CatchTask, ChargeTask, MemoryTask, UmbrellaTask
 from studies.networks.tasks.t_maze import TimedTMazeTask, TMazeTask
-from studies.networks.tasks.umbrella import UmbrellaTask
 
 TASKS: dict[str, JaxTask] = {
     "umbrella": UmbrellaTask(noise=0.5),
