@@ -6,7 +6,7 @@ import shlex
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
@@ -16,6 +16,7 @@ from studies.runner.criteria import judged
 
 REPORT = Path("runs/studies.html")
 PAPER = data.HERE / "paper.md"
+Ids = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[ID ...]")]
 
 
 def list_() -> None:
@@ -29,7 +30,7 @@ def table_of(study: Any, quick: bool, **how: Any) -> Any:
     return study.runs(data.folder(study) / ("quick" if quick else "runs"), quick, **how)
 
 
-def run(ids: tyro.conf.Positional[tuple[str, ...]] = (), quick: bool = False, engine: str = "", jobs: int = -1) -> None:
+def run(ids: Ids = (), quick: bool = False, engine: str = "", jobs: int = -1) -> None:
     """Run studies, or resume them, and print their tables.
 
     Args:
@@ -42,20 +43,21 @@ def run(ids: tyro.conf.Positional[tuple[str, ...]] = (), quick: bool = False, en
     for name, study in data.load_studies(ids).items():
         print(f"{name}: {data.title(study)}", flush=True)
         table = table_of(study, quick, **how)
-        print(*study.tables(table).values(), "", sep="\n\n", flush=True)
+        print(*(f"{marker}:\n\n{text}" for marker, text in study.tables(table).items()), "", sep="\n\n")
+        print("next: python -m studies", "report --quick" if quick else f"store {name}", flush=True)
 
 
-def store(name: tyro.conf.Positional[str]) -> None:
+def store(name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ID")]) -> None:
     """Run the missing runs of a study, and add new rows to runs.parquet. Stored rows stay as they are."""
     study = data.load_studies([name])[name]
     try:
         added = data.store(study, table_of(study, False), shlex.join(["python", "-m", "studies", "run", name]))
     except ValueError as error:
         sys.exit(str(error))
-    print(f"{name}: {added:,} new rows")
+    print(f"{name}: {added:,} new rows; next: python -m studies report {name}")
 
 
-def claims(ids: tyro.conf.Positional[tuple[str, ...]] = ()) -> None:
+def claims(ids: Ids = ()) -> None:
     """Judge the claims of studies by their stored runs."""
     for name, study in data.load_studies(ids).items():
         found = judged(study.CLAIMS, data.stored(study))
@@ -66,7 +68,7 @@ def claims(ids: tyro.conf.Positional[tuple[str, ...]] = ()) -> None:
             print()
 
 
-def report(ids: tyro.conf.Positional[tuple[str, ...]] = (), quick: bool = False, check: bool = False) -> None:
+def report(ids: Ids = (), quick: bool = False, check: bool = False) -> None:
     """Write tables, verdicts and figures on the pages of studies, and one report of all.
 
     Args:
