@@ -40,8 +40,7 @@ from chunked_td.statistics import holm
 from studies.credit.families import HELD_OUT, middles
 from studies.credit.methods import ARMS, RULE
 from studies.credit.normalised import Runs, raw_scores, scored
-from studies.credit.tables import minus
-from studies.runner.text import markdown
+from studies.runner.text import markdown, minus
 
 HERE = Path(__file__).parent
 METHODS = (

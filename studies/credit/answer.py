@@ -18,11 +18,11 @@ from matplotlib.figure import Figure
 from chunked_td.statistics import LEAST_SEEDS
 from studies.credit.families import DESIGN, FAMILIES, HELD_OUT, family_called, middles, read_families
 from studies.credit.methods import ARMS, LABELS, LIBRARY, QUICK, RULE, Methods, methods_in
-from studies.credit.normalised import Scored, raw_scores, score_text, scored, with_tied
+from studies.credit.normalised import Scored, raw_scores, scored, with_tied
 from studies.credit.study import BEHAVIOURS, run_all
 from studies.credit.tables import WINDOW, draw_scores
 from studies.runner.plots import new_figure, svg
-from studies.runner.text import markdown
+from studies.runner.text import markdown, score_text
 
 SCORES = {"values": "values", "decisions": "decisions", "control": "control", "control-greedy": "control, ε-greedy"}
 """Ids of the scores that the answer shows, and what it calls them."""
@@ -153,7 +153,7 @@ class Answer:
 
     @cached_property
     def clear(self) -> dict[str, Scored]:
-        """The scores for which some problem tells its fixed λs apart."""
+        """The scores with a problem whose best and worst fixed λ clearly differ."""
         return {name: each for name, each in self.scores.items() if each.cells}
 
     @cached_property
@@ -171,7 +171,9 @@ class Answer:
     def sentences(self, method: str) -> list[str]:
         """Three: the best single fixed λ of each score; the nearest method and the rule; the worst families."""
         if method not in self.methods:
-            return [f"{self.label(method)}: these runs tell fixed λs apart on no problem, so nothing is scored."]
+            return [
+                f"{self.label(method)}: best and worst fixed λ are too close on every problem, so nothing is scored."
+            ]
         against = "; ".join(f"{SCORES[name]} {self._against_fixed(method, each)}" for name, each in self.clear.items())
         worst = []
         for name, each in self.clear.items():
@@ -239,7 +241,9 @@ class Answer:
         ]
         for name, each in self.scores.items():
             if each.unclear:
-                found.append(f"Left out of {SCORES[name]}, fixed λs not told apart: {', '.join(each.unclear)}.")
+                found.append(
+                    f"Left out of {SCORES[name]}, best and worst fixed λ too close: {', '.join(each.unclear)}."
+                )
         if self.seeds < LEAST_SEEDS:
             found.append(
                 f"{self.seeds} seeds: choices are made on one half and scored on the other, so single families "

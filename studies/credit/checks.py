@@ -7,8 +7,7 @@ import numpy as np
 from studies.credit.families import HELD_OUT
 from studies.credit.methods import COMPARED, FIXED, LABELS, RULE, STEPS
 from studies.credit.normalised import Runs, Scored, on_common_seeds, scored
-from studies.credit.tables import minus
-from studies.runner.text import markdown
+from studies.runner.text import markdown, minus
 
 HALVES = 20
 MARGIN = -0.15

@@ -15,9 +15,8 @@ import polars as pl
 from chunked_td.statistics import RESAMPLES, Estimate, nested_estimate, normalised
 from studies.credit.families import family_called
 from studies.credit.methods import FIXED, TIED
+from studies.runner.text import DIVERGED
 
-DIVERGED = -1e6
-"""Normalised scores below this count as −∞, the score of a run that has diverged; so do means that contain one."""
 Runs = dict[tuple[str, str], dict[str, np.ndarray]]
 """{(family, setting): {method: float64[step sizes, seeds]}} of one score."""
 
@@ -138,10 +137,3 @@ def with_tied(runs: Runs, exponents: Sequence[int]) -> Runs:
         if small is not None and large is not None and len(small) == len(below):
             methods[TIED] = np.where(below, small, large)
     return found
-
-
-def score_text(value: float) -> str:
-    """A normalised score with two decimals; −∞ if a run diverged at the step size that was chosen."""
-    if np.isnan(value):
-        return "–"
-    return "−∞" if value < DIVERGED else f"{value + 0.0:.2f}".replace("-", "−")

@@ -13,7 +13,7 @@ from studies.credit.families import family_called
 from studies.credit.methods import COMPARED, LABELS, RULE
 from studies.credit.normalised import Scored
 from studies.runner.plots import new_figure
-from studies.runner.text import markdown
+from studies.runner.text import markdown, minus
 
 QUESTIONS = {
     "values": "Values: whose Q is nearest to the truth, on the same transitions?",
@@ -27,11 +27,6 @@ CAP = 1.5
 """Capped means count a family's score as no more than this."""
 WINDOW = (-1.0, 2.5)
 """Limits of a picture; scores beyond them are drawn at its edge, with their number."""
-
-
-def minus(text: str) -> str:
-    """With the sign for minus in numbers."""
-    return text.replace(" -", " −").replace("[-", "[−").replace("−--", "---")
 
 
 def answer(name: str, found: Scored, held_out: bool) -> str:

@@ -20,12 +20,11 @@ from matplotlib.figure import Figure
 from chunked_td.statistics import Estimate, holm, normalised, paired_test
 from studies.credit import families as credit_families
 from studies.credit import study as credit
-from studies.credit.normalised import Runs, Scored, raw_scores, score_text, scored
-from studies.credit.tables import minus
+from studies.credit.normalised import Runs, Scored, raw_scores, scored
 from studies.runner.criteria import FAILS, HOLDS, IN_PART, LEVEL, NOT_SHOWN, Claim, Verdict, make_claim, source
 from studies.runner.data import of_latest
 from studies.runner.plots import legend_below, new_figure
-from studies.runner.text import SUPERSCRIPTS, markdown
+from studies.runner.text import SUPERSCRIPTS, markdown, minus, score_text
 from studies.same_information.families import FAMILIES
 from studies.same_information.methods import (
     FIXED,

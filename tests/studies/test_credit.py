@@ -16,8 +16,9 @@ from studies.credit import families as credit_families
 from studies.credit.exploration import ReturnBonus
 from studies.credit.families import DESIGN, HELD_OUT, Family, middles
 from studies.credit.methods import ARMS, FIXED, RULE, STEPS, FallingLambda
-from studies.credit.normalised import on_common_seeds, raw_scores, score_text, scored, with_tied
+from studies.credit.normalised import on_common_seeds, raw_scores, scored, with_tied
 from studies.credit.scoring import ChainRoom, checkpoints, greedy_return, prepare, scores_of_values
+from studies.runner.text import score_text
 
 LOOP = {
     0: {0: [(0.8, 1, 0.0, False), (0.2, 0, -0.1, False)], 1: [(1.0, 2, 0.0, False)]},

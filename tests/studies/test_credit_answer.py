@@ -60,7 +60,7 @@ def test_what_is_chosen_is_named_and_left_out_where_nothing_is_told_apart():
     said = " ".join(view.caveats())
     assert "designed on: Delay, Random walk" in said
     assert "(marked *): Four rooms" in said
-    assert "Left out of control, fixed λs not told apart: walk 1" in said
+    assert "Left out of control, best and worst fixed λ too close: walk 1" in said
     assert "10 seeds" in said
     nothing = Answer.of(runs({**alike, "mine": 0.7}, families=("walk",), noise=0.1), {}, ["mine"])
     assert "nothing is scored" in nothing.sentences("mine")[0]
