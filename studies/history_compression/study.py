@@ -2,8 +2,8 @@
 
 Two sequences differ in their first symbol and, N steps later, in their last. The lower of two recurrent networks
 predicts the next symbol; only symbols that it failed to predict go up to the higher one. Single networks have at least
-as many parameters as both. Rules, written before the first run, are in `judging`; sequences in `tasks`; the networks in
-`compressor`, `predictor`, `training` and `passing_up`.
+as many parameters as both. Rules were written before the first run (`registered.md`); sequences are in `tasks`, the
+networks in `compressor`, `predictor`, `training` and `passing_up`.
 """
 
 from __future__ import annotations
