@@ -3,7 +3,8 @@
 Three parts, each with rules written before its data (`registered.md`): λ per step on thirteen tasks whose observations
 show the state (`criteria`), with hidden state and a memory (`hidden`), and with TD errors averaged over a simulator's
 samples or λ that is 1 while values are immature (`expected_errors`). Agents: SARSA(λ), Q(λ) and actor-critic(λ), a step
-at a time, and PPO. An agent on a task with a group of λ sources, all step sizes and all seeds, is one JAX program (`program`).
+at a time, and PPO. An agent on a task with a group of λ sources, all step sizes and all seeds, is one JAX program
+(`program`).
 """
 
 from __future__ import annotations
