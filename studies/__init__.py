@@ -1,1 +1,1 @@
-"""Studies: what was found with the library. `python -m studies list`; the README says how to add one."""
+"""Studies: what was found with the library. `python -m studies list`; add one by the README."""

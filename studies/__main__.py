@@ -6,7 +6,7 @@ import shlex
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
@@ -16,6 +16,7 @@ from studies.runner.criteria import judged
 
 REPORT = Path("runs/studies.html")
 PAPER = data.HERE / "paper.md"
+Ids = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[ID ...]")]
 
 
 def list_() -> None:
@@ -25,37 +26,38 @@ def list_() -> None:
 
 
 def table_of(study: Any, quick: bool, **how: Any) -> Any:
-    """The runs of a study under its folder: what is missing is run. Args: quick: the small version."""
+    """The runs of a study under its folder; missing ones are run. Args: quick: the small version."""
     return study.runs(data.folder(study) / ("quick" if quick else "runs"), quick, **how)
 
 
-def run(ids: tyro.conf.Positional[tuple[str, ...]] = (), quick: bool = False, engine: str = "", jobs: int = -1) -> None:
+def run(ids: Ids = (), quick: bool = False, engine: str = "", jobs: int = -1) -> None:
     """Run studies, or resume them, and print their tables.
 
     Args:
         ids: of the studies; all by default.
         quick: a small version, for a look at the tables.
-        engine: threads, processes or ray; by default what suits the study.
+        engine: threads, processes or ray; by default the study's own.
         jobs: runs at a time; -1 is one per core.
     """
     how = {"jobs": jobs, **({"engine": engine} if engine else {})}
     for name, study in data.load_studies(ids).items():
         print(f"{name}: {data.title(study)}", flush=True)
         table = table_of(study, quick, **how)
-        print(*study.tables(table).values(), "", sep="\n\n", flush=True)
+        print(*(f"{marker}:\n\n{text}" for marker, text in study.tables(table).items()), "", sep="\n\n")
+        print("next: python -m studies", "report --quick" if quick else f"store {name}", flush=True)
 
 
-def store(name: tyro.conf.Positional[str]) -> None:
-    """Run what is missing of a study, and add its new rows to runs.parquet. Rows that are stored stay as they are."""
+def store(name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ID")]) -> None:
+    """Run the missing runs of a study, and add new rows to runs.parquet. Stored rows stay as they are."""
     study = data.load_studies([name])[name]
     try:
         added = data.store(study, table_of(study, False), shlex.join(["python", "-m", "studies", "run", name]))
     except ValueError as error:
         sys.exit(str(error))
-    print(f"{name}: {added:,} new rows")
+    print(f"{name}: {added:,} new rows; next: python -m studies report {name}")
 
 
-def claims(ids: tyro.conf.Positional[tuple[str, ...]] = ()) -> None:
+def claims(ids: Ids = ()) -> None:
     """Judge the claims of studies by their stored runs."""
     for name, study in data.load_studies(ids).items():
         found = judged(study.CLAIMS, data.stored(study))
@@ -66,13 +68,13 @@ def claims(ids: tyro.conf.Positional[tuple[str, ...]] = ()) -> None:
             print()
 
 
-def report(ids: tyro.conf.Positional[tuple[str, ...]] = (), quick: bool = False, check: bool = False) -> None:
+def report(ids: Ids = (), quick: bool = False, check: bool = False) -> None:
     """Write tables, verdicts and figures on the pages of studies, and one report of all.
 
     Args:
         ids: of the studies; all by default.
         quick: report the quick runs instead, and leave the pages as they are.
-        check: only say whether the pages have what the stored runs give.
+        check: only check whether the pages are current; write nothing.
     """
     studies = data.load_studies(ids)
     if quick:
@@ -92,7 +94,7 @@ def report(ids: tyro.conf.Positional[tuple[str, ...]] = (), quick: bool = False,
     ]
     stale += [PAPER.stem] if check and filled != paper else []
     if stale:
-        sys.exit(f"not what runs.parquet says: {', '.join(stale)}; write the pages with: python -m studies report")
+        sys.exit(f"pages differ from runs.parquet: {', '.join(stale)}; write the pages with: python -m studies report")
     if not check:
         for name, study in studies.items():
             pages.write_page(study, tables[name])
@@ -120,6 +122,6 @@ def credit() -> None:
 COMMANDS = {"list": list_, "run": run, "store": store, "claims": claims, "report": report, "credit": credit}
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["credit"]:  # its options are read by itself: other commands start without it
+    if sys.argv[1:2] == ["credit"]:  # imported only for this command, so that the others start fast
         sys.exit(credit())
     tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="python -m studies", description=__doc__)

@@ -1,6 +1,6 @@
 """The registered held-out comparison once more, small, on the package's own learners.
 
-    python -m studies.credit.again     # runs again what again.parquet has, into studies/credit/again/
+    python -m studies.credit.again     # makes the runs of again.parquet, under studies/credit/runs/again
 
 The stored runs of the study (runs.parquet) were made by kernels of their own (commit 920a311), which were written apart
 from the learners of the package and are gone. Here the rule and six fixed λs run again, on the middle setting of every
@@ -29,16 +29,18 @@ then, before seeds 20 to 39 were run, and is judged on these alone:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from chunked_td.statistics import holm
-from studies.credit.methods import RULE
+from studies.credit.families import HELD_OUT, middles
+from studies.credit.methods import ARMS, RULE
 from studies.credit.normalised import Runs, raw_scores, scored
-from studies.credit.tables import minus
-from studies.runner.text import markdown
+from studies.runner.text import markdown, minus
 
 HERE = Path(__file__).parent
 METHODS = (
@@ -49,6 +51,14 @@ SEEDS, EXPONENTS = 20, (0, -2, -4, -6, -8)
 PARTS = {"seeds 0 to 19": slice(0, SEEDS), "seeds 20 to 39": slice(SEEDS, 2 * SEEDS)}
 DEALT = 999
 SCORES = ("values", "decisions", "control")
+
+
+def runs_again(out: Path, families: Sequence[str], methods: Sequence[str] = METHODS, **how: Any) -> pl.DataFrame:
+    """The runs of again.parquet, on the library's learners."""
+    from studies.credit.study import run_all
+
+    arms = {name: ARMS[name] for name in methods}
+    return run_all(out, middles(*families), arms, [2.0**j for j in EXPONENTS], range(2 * SEEDS), **how)
 
 
 def z_of(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -66,7 +76,7 @@ def cells_of(new: dict[str, np.ndarray], old: dict[str, np.ndarray]) -> tuple[np
 
 
 def dealt_anew(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """How often the mean of |z| is as large where the seeds of both are dealt out anew."""
+    """p-value of the mean of |z|, by dealing the seeds of both out anew."""
     rng, both, n = np.random.default_rng(0), np.concatenate([ours, theirs], axis=1), ours.shape[1]
     found, larger = np.abs(z_of(ours, theirs)).mean(), 1
     for _ in range(DEALT):
@@ -113,3 +123,10 @@ def agreement(stored: dict[str, Runs], again: pl.DataFrame) -> str:
         f"{small:.0%} lie below 0.05."
     )
     return minus(text).replace("% lie", " % lie")
+
+
+if __name__ == "__main__":
+    stored = pl.read_parquet(HERE / "again.parquet")
+    found = runs_again(HERE / "runs" / "again", [name for name in HELD_OUT if name in set(stored["family"])])
+    keys = ["family", "behaviour", "arm", "exponent", "seed"]
+    print("equal to again.parquet:", found.sort(keys).equals(stored.select(found.columns).sort(keys)))

@@ -16,13 +16,13 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from chunked_td.statistics import LEAST_SEEDS
-from studies.credit.families import DESIGN, FAMILIES, HELD_OUT, family_called, read_families
+from studies.credit.families import DESIGN, FAMILIES, HELD_OUT, family_called, middles, read_families
 from studies.credit.methods import ARMS, LABELS, LIBRARY, QUICK, RULE, Methods, methods_in
-from studies.credit.normalised import DIVERGED, Scored, raw_scores, score_text, scored, with_tied
+from studies.credit.normalised import Scored, raw_scores, scored, with_tied
 from studies.credit.study import BEHAVIOURS, run_all
 from studies.credit.tables import WINDOW, draw_scores
 from studies.runner.plots import new_figure, svg
-from studies.runner.text import markdown
+from studies.runner.text import markdown, score_text
 
 SCORES = {"values": "values", "decisions": "decisions", "control": "control", "control-greedy": "control, ε-greedy"}
 """Ids of the scores that the answer shows, and what it calls them."""
@@ -100,7 +100,7 @@ def credit(
     chosen, behaviours = chosen_families(families, not full), BEHAVIOURS if greedy else BEHAVIOURS[:2]
     print(f"{len(chosen)} families, {len(ours) + len(given)} methods, {len(step_sizes)} step sizes, {seeds} seeds")
     how = {"engine": engine, "jobs": jobs}
-    table = run_all(out / "runs", chosen, {**ours, **given}, step_sizes, range(seeds), behaviours, **how)
+    table = run_all(out / "runs", middles(*chosen), {**ours, **given}, step_sizes, range(seeds), behaviours, **how)
     table.write_parquet(out / "runs.parquet", compression="zstd")
     answer = Answer.of(table, labels, list(given))
     page = write_answer(out, answer)
@@ -125,10 +125,10 @@ def write_answer(folder: Path, answer: Answer) -> Path:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is said of methods.
+    """Answer about methods.
 
     Args:
-      scores: by id. labels: of methods. subjects: ids of those that it is about. seeds: how many.
+      scores: by id. labels: of methods. subjects: ids of the methods that it is about. seeds: their number.
     """
 
     scores: dict[str, Scored]
@@ -148,12 +148,12 @@ class Answer:
         )
 
     def label(self, method: str) -> str:
-        """What a method is called."""
+        """Label of a method."""
         return self.labels.get(method, method)
 
     @cached_property
     def clear(self) -> dict[str, Scored]:
-        """The scores for which some problem tells its fixed λs apart."""
+        """The scores with a problem whose best and worst fixed λ clearly differ."""
         return {name: each for name, each in self.scores.items() if each.cells}
 
     @cached_property
@@ -169,9 +169,11 @@ class Answer:
     # ---- sentences
 
     def sentences(self, method: str) -> list[str]:
-        """Three: beside the best single fixed λ of each score; its nearest relative and the rule; where it is worst."""
+        """Three: the best single fixed λ of each score; the nearest method and the rule; the worst families."""
         if method not in self.methods:
-            return [f"{self.label(method)}: these runs tell fixed λs apart on no problem, so nothing is scored."]
+            return [
+                f"{self.label(method)}: best and worst fixed λ are too close on every problem, so nothing is scored."
+            ]
         against = "; ".join(f"{SCORES[name]} {self._against_fixed(method, each)}" for name, each in self.clear.items())
         worst = []
         for name, each in self.clear.items():
@@ -194,7 +196,7 @@ class Answer:
         return [score_text(each.mean(method)) for each in self.clear.values()]
 
     def _against_fixed(self, method: str, each: Scored) -> str:
-        """As "0.93 against 0.81, better (+0.12 [0.03, 0.20]; λ = 0.8, replacing)"; no interval over one family."""
+        """Text like "0.93 against 0.81, better (+0.12 [0.03, 0.20]; λ = 0.8)"; no interval over one family."""
         fixed = each.best_fixed()
         if method == fixed:
             return f"{score_text(each.mean(method))}, it is the best"
@@ -204,15 +206,21 @@ class Answer:
         )
         if len(each.cells) == 1:
             return f"{means} ({self.label(fixed)})"
-        if gap.value < 1e-9 * DIVERGED:
-            return f"{means}, worse: runs diverged ({self.label(fixed)})"
+        if not np.isfinite(gap.value):
+            return f"{means}, {'worse' if gap.value < 0 else 'inconclusive'}: runs diverged ({self.label(fixed)})"
         meaning = "inconclusive" if not gap.shown else "better" if gap.low > 0 else "worse"
         return f"{means}, {meaning} ({gap.text('+.2f')}; {self.label(fixed)})"
 
     def nearest(self, method: str) -> str | None:
         """The other method whose scores differ least from this one's, in the mean over scores and families."""
         others = [name for name in self.methods if name != method and (name not in self.subjects or name == RULE)]
-        return min(others, key=lambda name: self._distance(method, name), default=None)
+        return (
+            min(others, key=lambda name: self._distance(method, name), default=None) if self._finite(method) else None
+        )
+
+    def _finite(self, method: str) -> bool:
+        """Whether no run of a method diverged."""
+        return all(np.isfinite(each.mean(method)) for each in self.clear.values())
 
     def _distance(self, one: str, other: str) -> float:
         """Mean over scores and families of how far two methods are apart."""
@@ -220,7 +228,7 @@ class Answer:
         return float(np.mean([np.mean([abs(a[name] - b[name]) for name in a]) for a, b in pairs]))
 
     def caveats(self) -> list[str]:
-        """What was used for design, what was held out, and what was left out."""
+        """Families used for design, held out, and left out."""
         run = sorted(
             {name for each in self.scores.values() for name in [*each.cells, *(u.split()[0] for u in each.unclear)]}
         )
@@ -233,7 +241,9 @@ class Answer:
         ]
         for name, each in self.scores.items():
             if each.unclear:
-                found.append(f"Left out of {SCORES[name]}, fixed λs not told apart: {', '.join(each.unclear)}.")
+                found.append(
+                    f"Left out of {SCORES[name]}, best and worst fixed λ too close: {', '.join(each.unclear)}."
+                )
         if self.seeds < LEAST_SEEDS:
             found.append(
                 f"{self.seeds} seeds: choices are made on one half and scored on the other, so single families "
@@ -299,7 +309,7 @@ class Answer:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """As "A, B and C"."""
+    """Text like "A, B and C"."""
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 

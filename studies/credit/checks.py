@@ -1,4 +1,4 @@
-"""What the verdict on the held-out families owes to choices of the analysis, and to the model's expected errors."""
+"""Sensitivity of the verdict on the held-out families to choices of the analysis and to expected TD errors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import numpy as np
 from studies.credit.families import HELD_OUT
 from studies.credit.methods import COMPARED, FIXED, LABELS, RULE, STEPS
 from studies.credit.normalised import Runs, Scored, on_common_seeds, scored
-from studies.credit.tables import minus
-from studies.runner.text import markdown
+from studies.runner.text import markdown, minus
 
 HALVES = 20
 MARGIN = -0.15
@@ -36,7 +35,7 @@ def worst_family(found: Scored, method: str) -> str:
 
 
 def robustness(raw: dict[str, Runs]) -> str:
-    """How much hangs on the split of the seeds, and on the two families that help the rule most.
+    """Sensitivity to the split of the seeds, and to the two families that help the rule most.
 
     Args:
       raw: runs on held-out families.

@@ -4,7 +4,7 @@
 |---|---|
 | `FIXED` | eight fixed λs, accumulating and replacing: scores refer to the best and the worst of them |
 | `RULES` | the registered rule and its kin |
-| `NULL` | baselines that know nothing of the problem |
+| `NULL` | baselines that use nothing of the problem |
 | `LIBRARY` | the library's λ sources and planners, for comparison with a method of yours |
 
 Yours is a Python file with λ sources (classes that derive from `ctd.LambdaSource`, used with their default settings),
@@ -63,7 +63,7 @@ class FallingLambda(ctd.LambdaSource):
 RULE = "lineage-expected"
 """The registered rule."""
 STEPS = "lineage-steps-expected"
-"""The rule with less memory, which came later and was not run everywhere."""
+"""The rule with less memory, which was added later and not run everywhere."""
 _LINEAGE, _HALF = ctd.Lineage(prior=1.0), ctd.ExpectedError(0.5)
 
 RULES: Methods = {
@@ -77,7 +77,7 @@ RULES: Methods = {
 }
 NULL: Methods = {"falling": on_traces(FallingLambda()), "monte-carlo-averaged": on_traces(view=Averaged())}
 ARMS: Methods = {**FIXED, **RULES, **NULL}
-"""What can be run of the registered comparison."""
+"""Methods of the registered comparison that can be run."""
 
 TIED = "tied"
 """λ tied to the step size: 1 below α = ¼, else 0.4, replacing. No arm: its runs are those of these two fixed λs."""
@@ -101,7 +101,7 @@ LABELS = {
     **STORED,
 }
 COMPARED = (*(name for name in (*RULES, *NULL) if name != STEPS), *STORED)
-"""What the tables of the stored runs list."""
+"""Methods in the tables of the stored runs."""
 
 # ---- beside a method of yours
 

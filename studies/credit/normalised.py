@@ -15,9 +15,8 @@ import polars as pl
 from chunked_td.statistics import RESAMPLES, Estimate, nested_estimate, normalised
 from studies.credit.families import family_called
 from studies.credit.methods import FIXED, TIED
+from studies.runner.text import DIVERGED
 
-DIVERGED = -1e30
-"""Stands for −∞, the score of a run that has diverged; means that contain one are shown as −∞."""
 Runs = dict[tuple[str, str], dict[str, np.ndarray]]
 """{(family, setting): {method: float64[step sizes, seeds]}} of one score."""
 
@@ -49,7 +48,7 @@ class Scored:
         }
 
     def methods(self, held_out: bool | None = None) -> set[str]:
-        """Those that were run on every problem."""
+        """Methods that were run on every problem."""
         return set.intersection(*(set(each) for cells in self.of(held_out).values() for each in cells))
 
     def mean(self, method: str, held_out: bool | None = None) -> float:
@@ -64,6 +63,9 @@ class Scored:
 
     def difference(self, method: str, other: str, held_out: bool | None = None, draws: int = RESAMPLES) -> Estimate:
         """Mean difference of two methods; the interval is over families, their settings and seeds."""
+        ends = [self.mean(name, held_out) == -np.inf for name in (method, other)]
+        if any(ends):  # −∞ less a number is −∞; between two methods that diverge there is no difference to tell
+            return Estimate(*[np.nan if all(ends) else -np.inf if ends[0] else np.inf] * 3)
         groups = [[each[method] - each[other] for each in cells] for cells in self.of(held_out).values()]
         return nested_estimate(groups, draws)
 
@@ -78,26 +80,30 @@ def on_common_seeds(runs: Runs, names: Collection[str]) -> Runs:
     return found
 
 
-def scored(runs: Runs, fixed: Collection[str] = tuple(FIXED), floor: float = -np.inf) -> Scored:
+def scored(runs: Runs, fixed: Collection[str] = tuple(FIXED)) -> Scored:
     """Normalise one score. A method that was run on fewer seeds of a problem than others is left out there.
 
     Args:
-      fixed: ids of the fixed λs. floor: lower scores count as this much.
+      fixed: ids of the fixed λs.
     """
     cells: dict[str, dict[str, dict[str, np.ndarray]]] = {}
     unclear = []
     for (family, setting), every in runs.items():
         seeds = max(each.shape[1] for each in every.values())
         methods = {name: each for name, each in every.items() if each.shape[1] == seeds}
-        if (found := normalised(methods, [name for name in fixed if name in methods])) is None:
+        with np.errstate(invalid="ignore"):  # −∞ less −∞: the best or the worst fixed λ diverged, and is no reference
+            found = normalised(methods, [name for name in fixed if name in methods])
+        if found is None:
             unclear.append(f"{family} {setting}")
         else:
-            cells.setdefault(family, {})[setting] = {name: np.maximum(each, floor) for name, each in found.items()}
+            cells.setdefault(family, {})[setting] = {
+                name: np.where(each < DIVERGED, -np.inf, each) for name, each in found.items()
+            }
     return Scored(cells, tuple(unclear), tuple(fixed))
 
 
 def raw_scores(table: pl.DataFrame) -> dict[str, Runs]:
-    """The runs of every score by its name, of those that were run."""
+    """The runs of every score that was run, by its name."""
     where = {"values": ("given", "score"), "decisions": ("given", "decision"), "control": ("bonus", "score")}
     where |= {f"control-{name}": (name, "score") for name in ("greedy", "error-bonus")}
     found: dict[str, Runs] = {}
@@ -112,7 +118,7 @@ def raw_scores(table: pl.DataFrame) -> dict[str, Runs]:
                     f"{family} {setting}, {arm}: step sizes must have the same seeds, got {len(rows)} runs"
                 )
             each = rows[column].to_numpy().astype(np.float64).reshape(-1, seeds)
-            runs.setdefault((str(family), str(setting)), {})[str(arm)] = np.maximum(each, DIVERGED)
+            runs.setdefault((str(family), str(setting)), {})[str(arm)] = each
         if runs:
             found[name] = runs
     return found
@@ -131,10 +137,3 @@ def with_tied(runs: Runs, exponents: Sequence[int]) -> Runs:
         if small is not None and large is not None and len(small) == len(below):
             methods[TIED] = np.where(below, small, large)
     return found
-
-
-def score_text(value: float) -> str:
-    """A normalised score with two decimals; −∞ where a run has diverged at the step size that was chosen."""
-    if np.isnan(value):
-        return "–"
-    return "−∞" if value < 1e-9 * DIVERGED else f"{value + 0.0:.2f}".replace("-", "−")

@@ -1,4 +1,4 @@
-"""Three scores of runs, and what is exactly known of a problem.
+"""Three scores of runs, and the exact values of a problem.
 
 | behaviour | how runs act | score | decision |
 |---|---|---|---|
@@ -184,7 +184,7 @@ def greedy_return(problem, values, room):
     write_greedy(problem, values, room.greedy)
     now, new, mean = room.returns[0], room.returns[1], room.returns[2]
     n = 0
-    for x in range(S):  # the chain of that policy: weights and targets of state x stand at first[x] .. first[x + 1] − 1
+    for x in range(S):  # the chain of that policy: weights and targets of state x are at first[x] .. first[x + 1] − 1
         now[x], mean[x], room.first[x] = 0.0, 0.0, n
         for row in range(x * A, (x + 1) * A):
             if room.greedy[row] > 0.0:

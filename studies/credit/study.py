@@ -20,11 +20,12 @@ import chunked_td as ctd
 from chunked_td.sweeps import sweep
 from studies.credit import again, checks
 from studies.credit import tables as text
-from studies.credit.families import DESIGN, FAMILIES, HELD_OUT
+from studies.credit.families import DESIGN, FAMILIES, HELD_OUT, middles
 from studies.credit.methods import ARMS, RULE, Methods
-from studies.credit.normalised import Scored, raw_scores, scored
+from studies.credit.normalised import Runs, Scored, raw_scores, scored
 from studies.credit.scoring import SolvedProblem, prepare, scores
 from studies.runner.criteria import NOT_RUN, Verdict, status_of
+from studies.runner.data import of_latest
 
 STEP_SIZES = [2.0**j for j in range(0, -9, -1)]
 BEHAVIOURS = ("given", "bonus", "greedy")
@@ -53,48 +54,48 @@ def run(step_size: Any, seed: Any, *, family: str, setting: Any, behaviour: str,
 
 
 def run_all(
-    out: Path, families: Iterable[str], methods: Methods, step_sizes: Sequence[float], seeds: Sequence[int],
-    behaviours: Sequence[str] = BEHAVIOURS[:2], middle_only: bool = True, **how: Any,
-) -> pl.DataFrame:  # fmt: skip
-    """Runs of methods on problems, in the columns of runs.parquet."""
-    cells = [
-        (name, setting, behaviour, method)
-        for name in families
-        for setting in (FAMILIES[name].middle if middle_only else FAMILIES[name].settings)
-        for behaviour in behaviours
-        for method in methods
-    ]
+    out: Path,
+    problems: Iterable[tuple[str, Any]],
+    methods: Methods,
+    step_sizes: Sequence[float],
+    seeds: Sequence[int],
+    behaviours: Sequence[str] = BEHAVIOURS[:2],
+    **how: Any,
+) -> pl.DataFrame:
+    """Runs of methods on problems, given as (family, setting), in the columns of runs.parquet."""
+    cells = [(*each, behaviour, method) for behaviour in behaviours for each in problems for method in methods]
     arms = {" ".join(map(str, cell)): {**dict(zip(KEY, cell[:3], strict=False)), **methods[cell[3]]} for cell in cells}
-    table = sweep(run, arms, step_sizes, seeds, out=out, together=16, **how)
+    table = sweep(how.pop("run", run), arms, step_sizes, seeds, out=out, **{"together": 16, **how})
     names = pl.col("arm").str.split(" ")
     return table.select(
         *(names.list.get(k).alias(name) for k, name in enumerate(KEY[:4])),
         pl.col("step_size").log(2.0).round().cast(pl.Int8).alias("exponent"),
         pl.col("seed").cast(pl.Int16),
-        pl.col("score", "decision").cast(pl.Float32),
+        pl.col("^(score|decision|seconds)$").cast(pl.Float32),
     )
 
 
 def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
     """The registered comparison on every problem; `quick`: three short families at their middle settings."""
     if quick:
-        return run_all(out, ("delay", "bridge", "tributaries"), ARMS, STEP_SIZES[::4], range(4), **how)
-    return run_all(out, [*DESIGN, *HELD_OUT], ARMS, STEP_SIZES, range(100), BEHAVIOURS, middle_only=False, **how)
+        return run_all(out, middles("delay", "bridge", "tributaries"), ARMS, STEP_SIZES[::4], range(4), **how)
+    problems = [(name, setting) for name in (*DESIGN, *HELD_OUT) for setting in FAMILIES[name].settings]
+    return run_all(out, problems, ARMS, STEP_SIZES, range(100), BEHAVIOURS, **how)
 
 
 # ---- the claims
 
 
+@of_latest
+def raw_in(table: pl.DataFrame) -> dict[str, Runs]:
+    """The runs of every score by its name."""
+    return raw_scores(table)
+
+
+@of_latest
 def found_in(table: pl.DataFrame) -> dict[str, Scored]:
-    """Every score by its name, of those that were run; the latest table is kept."""
-    if _LATEST.get("table") is not table:
-        raw = raw_scores(table)
-        _LATEST.clear()
-        _LATEST.update(table=table, raw=raw, scores={name: scored(each) for name, each in raw.items()})
-    return _LATEST["scores"]
-
-
-_LATEST: dict[str, Any] = {}
+    """Every normalised score that was run, by its name."""
+    return {name: scored(each) for name, each in raw_in(table).items()}
 
 
 def judged(table: pl.DataFrame, score: str, least_mean: float, least: float) -> Verdict:
@@ -149,20 +150,14 @@ CLAIMS = (good_at_values, good_at_decisions, good_at_control)
 REGISTERED = ("values", "decisions", "control")
 
 
+@of_latest
 def tables(table: pl.DataFrame) -> dict[str, str]:
-    """The rule against fixed λs, every method, other ways to explore, checks; what design families say."""
+    """The rule against fixed λs, every method, other ways to explore, checks; results on design families."""
     found = found_in(table)
-    if "tables" not in _LATEST:
-        _LATEST["tables"] = made_tables(table, found)
-    return _LATEST["tables"]
-
-
-def made_tables(table: pl.DataFrame, found: dict[str, Scored]) -> dict[str, str]:
-    """What `tables` returns. Args: found: every score by its name."""
     held_out = {name: each for name, each in found.items() if each.by_family(RULE, True)}
     registered = {name: held_out[name] for name in REGISTERED if name in held_out}
     beside = {name: each for name, each in held_out.items() if name not in REGISTERED}
-    raw = checks.held_out_only(_LATEST["raw"])
+    raw = checks.held_out_only(raw_in(table))
     texts = {"answers": text.answers(registered, True), "scores": text.score_tables(registered, True)}
     if table["family"].n_unique() < len(DESIGN):  # a quick run
         return texts
@@ -175,7 +170,7 @@ def made_tables(table: pl.DataFrame, found: dict[str, Scored]) -> dict[str, str]
         "robustness": checks.robustness(raw),
         "less-memory": checks.less_memory(raw),
         "design": text.answers(design, False),
-        "again": again.agreement(_LATEST["raw"], pl.read_parquet(again.HERE / "again.parquet")),
+        "again": again.agreement(raw_in(table), pl.read_parquet(again.HERE / "again.parquet")),
     }
 
 

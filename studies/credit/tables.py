@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 
 from studies.credit.families import family_called
 from studies.credit.methods import COMPARED, LABELS, RULE
-from studies.credit.normalised import DIVERGED, Scored
+from studies.credit.normalised import Scored
 from studies.runner.plots import new_figure
-from studies.runner.text import markdown
+from studies.runner.text import markdown, minus
 
 QUESTIONS = {
     "values": "Values: whose Q is nearest to the truth, on the same transitions?",
@@ -26,16 +26,11 @@ KINDS = {True: "held-out", False: "design"}
 CAP = 1.5
 """Capped means count a family's score as no more than this."""
 WINDOW = (-1.0, 2.5)
-"""What a picture shows; scores beyond it stand at its edge, with their number."""
-
-
-def minus(text: str) -> str:
-    """With the sign for minus in numbers."""
-    return text.replace(" -", " −").replace("[-", "[−").replace("−--", "---")
+"""Limits of a picture; scores beyond them are drawn at its edge, with their number."""
 
 
 def answer(name: str, found: Scored, held_out: bool) -> str:
-    """What was asked, and the rule against the best single fixed λ in one sentence."""
+    """The question, and the rule against the best single fixed λ in one sentence."""
     fixed = found.best_fixed(held_out)
     gap = found.difference(RULE, fixed, held_out)
     ours, theirs = found.by_family(RULE, held_out), found.by_family(fixed, held_out)
@@ -117,7 +112,7 @@ def draw(name: str, found: Scored, held_out: bool) -> Figure:
 
 
 def _seeds(found: Scored, held_out: bool) -> str:
-    """How many: a number, or "30 to 50" where problems differ."""
+    """Number of seeds, or "30 to 50" if problems differ."""
     numbers = {each[RULE].size for cells in found.of(held_out).values() for each in cells}
     return f"{min(numbers)} to {max(numbers)}" if len(numbers) > 1 else f"{max(numbers)}"
 
@@ -129,7 +124,7 @@ def draw_scores(axis: Axes, places: Sequence[float], scores: np.ndarray, *, colo
     for place in np.flatnonzero(shown != scores).tolist():
         if not np.isnan(scores[place]):
             side = 6 if scores[place] > 0 else -6
-            far = "−∞" if scores[place] < 1e-9 * DIVERGED else f"{scores[place]:.1f}"
+            far = "−∞" if scores[place] == -np.inf else f"{scores[place]:.1f}"
             text, ha = far.replace("-", "−"), "left" if side > 0 else "right"
             axis.annotate(text, (shown[place], places[place]), (side, 0), textcoords="offset points", color=color,
                           fontsize=7, va="center", ha=ha)  # fmt: skip

@@ -17,8 +17,8 @@ everything is kept, there are no times, and the description length is the cross-
 
 A decoder has to make exactly the predictions that the encoder made. Rounding differs between programs, and a prediction
 between two nearly equal symbols can turn on it. So both run the same compiled program (`replay`): it walks through the
-items one by one, and takes an item from its input where one is given and from its own prediction where none is. The
-encoder gives all items, the decoder those that were kept. Arrays are padded to a power of two, from 16 on, and both
+items one by one, and takes an item from its input if one is given, else from its own prediction. The
+encoder gives all items, the decoder the kept ones. Arrays are padded to a power of two, from 16 on, and both
 sides know the length, so the shapes are the same as well.
 """
 
@@ -34,23 +34,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chunked_td._checks import check_choice
-from studies.history_compression.passing_up import CRITERIA, Criterion, goes_up, must_go_up, put_back, take_up
-from studies.history_compression.predictor import CELLS, Predictor, Shape, log_probabilities, modes, perturbation
+from studies.history_compression.passing_up import THRESHOLD, goes_up, must_go_up, put_back, take_up
+from studies.history_compression.predictor import Predictor, Shape, log_probabilities, modes
 from studies.history_compression.training import Level, Plan, start_runs, train_runs
 
 END = "<end>"
-"""What closes every sequence, where a symbol is to be shown."""
+"""The symbol that closes every sequence, in readings."""
 
 
 @dataclass(frozen=True)
 class LevelReading:
-    """What one level read, and what it made of it. One entry per item; the last item is `end`.
+    """The items that one level read, and its predictions. One entry per item; the last item is `end`.
 
     Attributes:
-      positions: where the items stand in the sequence, counted from 0; `end` stands after the last symbol.
-      symbols, predicted: the symbols, and those that the level predicted; `END` for `end`.
-      probabilities: of the items that came, times included.
+      positions: of the items in the sequence, counted from 0; `end` is after the last symbol.
+      symbols, predicted: the symbols, and the predicted ones; `END` for `end`.
+      probabilities: of the items, times included.
       keep: which items go up to the next level, or would if there were one.
       states: the hidden states from which the items were predicted, float32[n, hidden].
     """
@@ -65,7 +64,7 @@ class LevelReading:
 
 @dataclass(frozen=True)
 class Compressed:
-    """What is kept of a sequence, and how well the levels predicted it.
+    """The part of a sequence that is kept, and how well the levels predicted it.
 
     `items` alone is what `HistoryCompressor.decompress` needs: int32[k, levels], one row per kept item with the number
     of its symbol (`end` is the size of the alphabet) and its times, lowest level first.
@@ -75,7 +74,7 @@ class Compressed:
       items: the same with `end` and as numbers.
       length: of the sequence.
       predictions: what the lowest level predicted at each position of the sequence.
-      probabilities: the probability it gave to what came there.
+      probabilities: the probability it gave to the symbol there.
       symbol_bits, time_bits: the two parts of the description length (see the module).
       readings: everything, level by level.
     """
@@ -102,16 +101,14 @@ class HistoryCompressor:
     Args:
       levels: how many; with one, nothing is dropped.
       hidden: units of the recurrent state of each level. cell: "gru" (gated) or "tanh" (plain).
-      criterion: what goes up: "threshold", "hard" or "sampled" (see `criteria`).
-      threshold: for "threshold", the probability below which an item goes up in any case.
-      window: items per gradient. online: an update per window, or one per batch (see `training`).
+      threshold: the probability below which an item goes up in any case (see `passing_up`).
+      online: an update per window, or one per batch (see `training`).
       settled: train each level on what the level below fails to predict after its updates, which is what `compress`
         passes up; False for what it failed on while it learned, as the study has it (see `training`).
       learning_rate: of Adam.
-      automatize: weight of the loss by which a level learns to predict the state of the level above; 0 for none.
       time_bits: binary digits of a time.
       alphabet: all symbols there can be, any hashable values; None takes those of the sequences of the first `fit`.
-      seed: fixes the initial networks, the order of training and the draws of "sampled".
+      seed: fixes the initial networks and the order of training.
     """
 
     def __init__(
@@ -120,42 +117,30 @@ class HistoryCompressor:
         *,
         hidden: int = 32,
         cell: str = "gru",
-        criterion: str = "threshold",
-        threshold: float = 0.75,
-        window: int = 10,
+        threshold: float = THRESHOLD,
         online: bool = True,
         settled: bool = True,
         learning_rate: float = 0.01,
-        automatize: float = 0.0,
         time_bits: int = 16,
         alphabet: Iterable[Hashable] | None = None,
         seed: int = 0,
     ) -> None:
-        check_choice("cell", cell, CELLS)
-        check_choice("criterion", criterion, CRITERIA)
         self.levels, self.hidden, self.cell, self.time_bits = levels, hidden, cell, time_bits
-        self.criterion, self.window, self.online = Criterion(criterion, threshold), window, online
-        self.settled, self.learning_rate, self.automatize, self.seed = settled, learning_rate, automatize, seed
+        self.threshold, self.online, self.settled = threshold, online, settled
+        self.learning_rate, self.seed = learning_rate, seed
         self.alphabet: list[Any] | None = None
         self.batches_seen = 0
         if alphabet is not None:
             self._begin(alphabet)
 
     def _begin(self, alphabet: Iterable[Hashable]) -> None:
-        """Numbers the symbols and makes fresh networks."""
+        """Number the symbols and make fresh networks."""
         symbols = list(dict.fromkeys(alphabet))
         self.alphabet, self._number = symbols, {symbol: i for i, symbol in enumerate(symbols)}
-        above = [self.automatize > 0 and level < self.levels - 1 for level in range(self.levels)]
-        shapes = tuple(
-            Shape(len(symbols), level, self.hidden, self.cell, self.time_bits, above[level])
-            for level in range(self.levels)
-        )
-        foresight = self.automatize if self.levels > 1 else 0.0
-        self._plan = Plan(shapes, self.criterion, self.window, self.online, foresight, settled=self.settled)
-        self._levels = start_runs(self._plan, self._key()[None])
-
-    def _key(self) -> jax.Array:
-        return jax.random.key(self.seed)
+        every = range(self.levels)
+        shapes = tuple(Shape(len(symbols), level, self.hidden, self.cell, self.time_bits) for level in every)
+        self._plan = Plan(shapes, online=self.online, settled=self.settled, threshold=self.threshold)
+        self._levels = start_runs(self._plan, jax.random.key(self.seed)[None])
 
     def fit(
         self,
@@ -166,7 +151,7 @@ class HistoryCompressor:
         shuffle: bool = True,
         anneal: bool = True,
     ) -> HistoryCompressor:
-        """Trains all levels; a further call goes on where the last one ended.
+        """Train all levels; a further call resumes where the last one ended.
 
         Args:
           sequences: of any lengths. A string is a sequence of characters. Empty sequences are allowed: they teach that
@@ -184,13 +169,13 @@ class HistoryCompressor:
         return self
 
     def compress(self, sequence: Sequence[Hashable]) -> Compressed:
-        """What has to be kept of a sequence, and how well it was predicted. Needs `fit`, or an `alphabet`."""
+        """Compress a sequence. Requires `fit` before, or an `alphabet`."""
         items = self.numbers(sequence)[:, None]
         levels = self._trained()
         length, positions = len(items) - 1, np.arange(len(items))
         replays, readings = [], []
         for number, level in enumerate(levels):
-            said = replay(level.predictor, self.criterion, items, np.ones(len(items), bool), self._draws(number))
+            said = replay(level.predictor, self.threshold, items, np.ones(len(items), bool))
             replays.append(said)
             readings.append(self._reading(said, positions))
             if number < self.levels - 1:
@@ -219,7 +204,7 @@ class HistoryCompressor:
         items = compressed.items if isinstance(compressed, Compressed) else np.asarray(compressed)
         for number in reversed(range(self.levels - 1)):
             below, given = put_back(items)
-            items = replay(levels[number].predictor, self.criterion, below, given, self._draws(number)).items
+            items = replay(levels[number].predictor, self.threshold, below, given).items
         return [alphabet[number] for number in items[:-1, 0]]
 
     def numbers(self, sequence: Sequence[Hashable]) -> np.ndarray:
@@ -231,17 +216,13 @@ class HistoryCompressor:
         return np.array([*(self._number[symbol] for symbol in sequence), len(known)], np.int32)
 
     def _known(self) -> list[Any]:
-        """The alphabet, or an error where there is none yet."""
+        """The alphabet; raises if there is none yet."""
         if self.alphabet is None:
             raise ValueError("the compressor has no alphabet yet; call fit(sequences), or give alphabet= at the start")
         return self.alphabet
 
     def _trained(self) -> tuple[Level, ...]:
         return jax.tree.map(lambda array: array[0], self._levels)
-
-    def _draws(self, level: int) -> jax.Array:
-        """The key of the draws of "sampled" at a level: the same for every sequence, and for encoder and decoder."""
-        return jax.random.fold_in(jax.random.fold_in(self._key(), 0), level)
 
     def _reading(self, said: Replayed, positions: np.ndarray) -> LevelReading:
         names = [*self._known(), END]
@@ -277,11 +258,10 @@ def fit_together(
     for epoch in range(epochs):
         drawn = np.stack([order.permutation(n) if shuffle else np.arange(n) for order in orders])
         rows = np.stack([np.resize(order, (-(-n // batch_size), batch_size)) for order in drawn])
-        keys = jnp.stack([jax.random.fold_in(each._key(), 1 + each.batches_seen) for each in compressors])
         fallen = 0.9 * epoch / max(epochs - 1, 1) if anneal else 0.0
         rates = jnp.full(count, first.learning_rate * (1.0 - fallen))
         run = np.arange(count)[:, None, None]
-        levels, _ = train_runs(first._plan, levels, items[run, rows], counts[run, rows], rates, keys)
+        levels, _ = train_runs(first._plan, levels, items[run, rows], counts[run, rows], rates)
         for each in compressors:
             each.batches_seen += rows.shape[1]
     for place, each in enumerate(compressors):
@@ -303,7 +283,7 @@ def _bits(log_p: np.ndarray) -> float:
 
 
 class Replayed(NamedTuple):
-    """What a level says about each of n items."""
+    """A level's predictions of n items."""
 
     items: np.ndarray  # int32[n, 1 + level], with dropped ones put back
     predicted: np.ndarray  # int32[n, 1 + level], the predictions
@@ -313,14 +293,11 @@ class Replayed(NamedTuple):
     states: np.ndarray  # float32[n, hidden], from which each item is predicted
 
 
-def replay(
-    predictor: Predictor, criterion: Criterion, items: np.ndarray, given: np.ndarray, key: jax.Array
-) -> Replayed:
+def replay(predictor: Predictor, threshold: float, items: np.ndarray, given: np.ndarray) -> Replayed:
     """A level on one sequence, item by item.
 
     Args:
       items: int32[n, 1 + level], n ≥ 1; only those given are looked at. given: bool[n].
-      key: for the criterion "sampled"; encoder and decoder need the same.
     """
     n = len(items)
     room = max(16, 1 << (n - 1).bit_length())
@@ -328,14 +305,12 @@ def replay(
     padded[:n] = items
     known = np.zeros(room, bool)
     known[:n] = given
-    walked = _walk(criterion, predictor, padded, known, np.int32(n), key)
+    walked = _walk(threshold, predictor, padded, known, np.int32(n))
     return Replayed(*(np.asarray(array)[:n] for array in walked))
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _walk(
-    criterion: Criterion, predictor: Predictor, items: jax.Array, given: jax.Array, count: jax.Array, key: jax.Array
-) -> Replayed:
+def _walk(threshold: float, predictor: Predictor, items: jax.Array, given: jax.Array, count: jax.Array) -> Replayed:
     shape = predictor.shape
 
     def step(carry: Any, now: Any) -> Any:
@@ -343,10 +318,9 @@ def _walk(
         item, is_given, position = now
         state = predictor.step(state, predictor.drive(previous))
         logits = predictor.logits(state)
-        noise = perturbation(shape, jax.random.fold_in(key, position)) if criterion.kind == "sampled" else 0.0
-        predicted = modes(shape, logits + noise)
+        predicted = modes(shape, logits)
         item = jnp.where(is_given, item, predicted)
-        keep = goes_up(criterion, shape, logits, item, noise) | must_go_up(shape, position, count)
+        keep = goes_up(threshold, shape, logits, item) | must_go_up(shape, position, count)
         said = Replayed(item, predicted, *log_probabilities(shape, logits, item), keep, state)  # type: ignore[arg-type]
         return (state, item), said
 

@@ -12,18 +12,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from studies.history_compression.compressor import END, Compressed, HistoryCompressor, LevelReading
-from studies.history_compression.tasks import make_task, symbol_names
 
 START = "<start>"
 _FAILED, _PREDICTED, _INK = "#c62828", "#5c6b7a", "#1f2933"
 
 
 def figure_data(compressed: Compressed, around: int = 4) -> dict[str, Any]:
-    """What there is to draw, as plain lists.
+    """The parts of the picture, as plain lists.
 
     Args:
       around: tokens to show on either side of one that went up; the others are left out. The first two and the last
@@ -48,7 +46,7 @@ def figure_data(compressed: Compressed, around: int = 4) -> dict[str, Any]:
 
 
 def _tokens(reading: LevelReading) -> list[dict[str, Any]]:
-    """The start token, then every item that the level read. Start and end go up whatever was predicted."""
+    """The start token, then every item that the level read. Start and end go up in any case."""
     start = {"position": -1, "symbol": START, "predicted": None, "probability": None, "up": True, "always": True}
     tokens: list[dict[str, Any]] = [start]
     for i, symbol in enumerate(reading.symbols):
@@ -121,7 +119,7 @@ def _draw_level(axes: Any, tokens: list[dict[str, Any]], place: dict[int, int], 
 
 
 def _label(symbol: str) -> str:
-    """What fits into a circle."""
+    """The part of a symbol that fits into a circle."""
     shown = {START: "start", END: "end"}.get(symbol, symbol)
     return shown if len(shown) <= 5 else f"{shown[:4]}…"
 
@@ -134,9 +132,8 @@ def _small(axes: Any, text: str, place: tuple[float, float], color: str) -> None
 
 def trained_example(n: int = 40, *, hidden: int = 16, epochs: int = 300, seed: int = 1) -> dict[str, Compressed]:
     """The paper's pair of sequences, compressed by two levels that were trained on it."""
-    names = np.array([*symbol_names("known", n), "end"])
-    kinds = make_task("known", n, n + 2, len(names) - 1).kinds[:2, : n + 1]
-    pair = names[kinds].tolist()
+    middle = ["pqrs"[j % 4] for j in range(n - 1)]
+    pair = [["a", *middle, "0"], ["b", *middle, "1"]]
     compressor = HistoryCompressor(hidden=hidden, seed=seed).fit(pair, epochs=epochs)
     return {f"{sequence[0]} … {sequence[-1]}": compressor.compress(sequence) for sequence in pair}
 

@@ -1,8 +1,8 @@
 """The compiled part of the study: many runs of one arm, trained and checked in blocks.
 
 A run is a seed, a task and a step size; the runs of an arm share the shapes of their networks and are one program. A
-block is a number of updates, each on a fresh batch of sequences, and a check at its end. The check asks every level
-that the last symbol of a test sequence reached:
+block is a number of updates, each on a fresh batch of sequences, and a check at its end. The check computes for every
+level that the last symbol of a test sequence reached:
 
     q = P(right) / (P(right) + P(wrong)),
 
@@ -33,7 +33,7 @@ from studies.history_compression.training import (
 
 
 class Block(NamedTuple):
-    """How much happens between two checks."""
+    """Sizes of a block between two checks."""
 
     updates: int  # batches
     batch: int  # sequences per batch
@@ -41,7 +41,7 @@ class Block(NamedTuple):
 
 
 class ExperimentRuns(NamedTuple):
-    """What differs between the runs of an arm. Arrays lead with the run."""
+    """Settings that differ between the runs of an arm. Arrays lead with the run."""
 
     tasks: Task
     learning_rates: Any  # float32[R]
@@ -49,7 +49,7 @@ class ExperimentRuns(NamedTuple):
 
 
 class Check(NamedTuple):
-    """What a check found; arrays [R], or [R, checks] when collected."""
+    """Result of a check; arrays [R], or [R, checks] when collected."""
 
     q: Any  # the least q of all test sequences
     q_lowest: Any  # the same of level 0 alone
@@ -58,9 +58,9 @@ class Check(NamedTuple):
 
 
 def check(plan: Plan, levels: tuple[Level, ...], task: Task, tests: int, key: jax.Array) -> Check:
-    """What the levels of one run know about the last symbols."""
+    """Check of the levels of one run on the last symbols."""
     items, counts = pairs(task, key, tests)
-    readings = read_batch(plan, levels, items, counts, key)
+    readings = read_batch(plan, levels, items, counts)
     qs = label_shares(readings, task)
     top, shape = readings[-1], plan.shapes[-1]
     valid = jnp.arange(top.items.shape[1]) < top.counts[:, None]
@@ -104,7 +104,7 @@ def run_block(
         def update(levels: Any, number: jax.Array) -> Any:
             now = jax.random.fold_in(key, number)
             items, counts = draw(task, now, block.batch)
-            return train_batch(plan, levels, items, counts, rate, now)[0], None
+            return train_batch(plan, levels, items, counts, rate)[0], None
 
         levels, _ = jax.lax.scan(update, levels, first + jnp.arange(block.updates))
         return levels, check(plan, levels, task, block.tests, jax.random.fold_in(key, -1 - first))
@@ -113,7 +113,7 @@ def run_block(
 
 
 def run_arm(plan: Plan, block: Block, runs: ExperimentRuns, blocks: int, passes: Any) -> Check:
-    """Checks, with arrays [R, checks], until `passes` says of q [R, checks] that all runs have passed, or the end."""
+    """Checks, with arrays [R, checks], until all runs have passed by `passes`(q [R, checks]), or the end."""
     levels, found = start(plan, runs.seeds), []
     for number in range(blocks):
         levels, result = run_block(plan, block, levels, runs, jnp.asarray(number * block.updates, jnp.int32))

@@ -1,25 +1,18 @@
-"""Which items go up to the next level, and with what time (Sec. 2.2; Schmidhuber 1992).
+"""Items that go up to the next level, with their times (Sec. 2.2; Schmidhuber 1992).
 
 A level predicts every item it reads. An item that it failed to predict goes up; the others are dropped, because they
-can be predicted again. Three criteria say what a failure is. Let ŷ be the prediction and p the probability of the
-item y that came:
+can be predicted again. With ŷ the most probable item and p the probability of the item y that was read,
 
-    hard        ŷ is the most probable item; y goes up if ŷ ≠ y.
-    threshold   as before; y also goes up if p < threshold.
-    sampled     ŷ is drawn from the model; y goes up if ŷ ≠ y, which has probability 1 − p exactly.
+    y goes up if ŷ ≠ y or p < threshold.
 
-In all three a dropped item equals its prediction, so whoever has the predictor can put it back: for "sampled", with
-the same random key. The last item of a sequence, `end`, always goes up: it carries the time at which all levels
-stop. So does every item at a position of the form k · 2^time_bits − 1, because a longer time could not be written
-down.
-
-Chunked-TD keeps states by the third rule, with the terminal state always kept (Sec. 3.1).
+So a dropped item equals its prediction, and the predictor can put it back. The last item of a sequence, `end`, always
+goes up: it carries the time at which all levels stop. So does every item at a position of the form
+k · 2^time_bits − 1, because a longer time could not be written down.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,32 +20,17 @@ import numpy as np
 
 from studies.history_compression.predictor import Shape, log_probabilities, modes
 
-CRITERIA = ("hard", "threshold", "sampled")
+THRESHOLD = 0.75
 
 
-class Criterion(NamedTuple):
-    """Which items count as failed. `threshold`: the probability below which an item goes up, whatever was predicted."""
-
-    kind: str = "hard"
-    threshold: float = 0.9
-
-    @property
-    def least_log_probability(self) -> float:
-        """The logarithm of the probability below which every item goes up."""
-        return math.log(self.threshold) if self.kind == "threshold" else -math.inf
-
-
-def goes_up(
-    criterion: Criterion, shape: Shape, logits: jax.Array, items: jax.Array, noise: jax.Array | float
-) -> jax.Array:
-    """Whether the level failed to predict each item: bool[...]. Args: noise: `perturbation` for "sampled", else 0."""
-    failed = jnp.any(modes(shape, logits + noise) != items, -1)
-    log_p = sum(log_probabilities(shape, logits, items))
-    return failed | (log_p < criterion.least_log_probability)
+def goes_up(threshold: float, shape: Shape, logits: jax.Array, items: jax.Array) -> jax.Array:
+    """Whether the level failed to predict each item: bool[...]."""
+    failed = jnp.any(modes(shape, logits) != items, -1)
+    return failed | (sum(log_probabilities(shape, logits, items)) < math.log(threshold))
 
 
 def must_go_up(shape: Shape, position: jax.Array, count: jax.Array) -> jax.Array:
-    """Whether an item goes up whatever was predicted: it is the last, or the time would become too long to write."""
+    """Whether an item goes up in any case: it is the last, or the time would become too long to write."""
     full = (position + 1) % (1 << shape.time_bits) == 0
     return (position == count - 1) | full
 

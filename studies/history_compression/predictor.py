@@ -34,15 +34,14 @@ HIGHEST = jax.lax.Precision.HIGHEST
 
 
 class Shape(NamedTuple):
-    """What fixes the arrays of a predictor.
+    """Sizes of a predictor.
 
     Attributes:
       alphabet: how many symbols there are, `end` and `start` not counted.
-      level: 0 for the lowest; an item of the level has this many times.
+      level: 0 for the lowest; an item of level l has l times.
       hidden: units of the recurrent state.
       cell: "tanh" (plain) or "gru" (gated).
       time_bits: binary digits of a time.
-      foresees: whether the network also predicts the state of the level above (the automatizer).
     """
 
     alphabet: int
@@ -50,7 +49,6 @@ class Shape(NamedTuple):
     hidden: int = 32
     cell: str = "gru"
     time_bits: int = 16
-    foresees: bool = False
 
     @property
     def end(self) -> int:
@@ -69,11 +67,10 @@ class Shape(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learned."""
+        """Number of learned parameters."""
         gates = 3 if self.cell == "gru" else 1
         inputs = self.alphabet + 2 + self.level * self.time_bits + self.hidden + 1
-        outputs = self.outputs + (self.hidden if self.foresees else 0)
-        return gates * self.hidden * inputs + (self.hidden + 1) * outputs
+        return gates * self.hidden * inputs + (self.hidden + 1) * self.outputs
 
 
 class Predictor(eqx.Module):
@@ -88,8 +85,7 @@ class Predictor(eqx.Module):
         r = σ(W_r x + U_r h + b_r),   z = σ(W_z x + U_z h + b_z),
         n = tanh(W_n x + b_n + r ⊙ U_n h),   h' = z ⊙ h + (1 − z) ⊙ n.
 
-    The logits are V h' + c; a level with an automatizer also predicts the state of the level above, S h' + d. All
-    weights and biases are uniform on ±1/√hidden. The state before `start` is zero.
+    The logits are V h' + c. All weights and biases are uniform on ±1/√hidden. The state before `start` is zero.
     """
 
     symbol_in: jax.Array  # [alphabet + 2, gates · hidden], the columns of W for symbols
@@ -98,8 +94,6 @@ class Predictor(eqx.Module):
     bias: jax.Array  # [gates · hidden], b
     out: jax.Array  # [hidden, outputs], V
     out_bias: jax.Array  # [outputs], c
-    state_out: jax.Array | None  # [hidden, hidden], S
-    state_out_bias: jax.Array | None  # [hidden], d
     shape: Shape = eqx.field(static=True)
 
     def __init__(self, shape: Shape, *, key: jax.Array) -> None:
@@ -120,8 +114,6 @@ class Predictor(eqx.Module):
         self.bias = take(width)
         self.out = take(shape.hidden, shape.outputs)
         self.out_bias = take(shape.outputs)
-        self.state_out = take(shape.hidden, shape.hidden) if shape.foresees else None
-        self.state_out_bias = take(shape.hidden) if shape.foresees else None
         self.shape = shape
 
     def drive(self, read: jax.Array) -> jax.Array:
@@ -156,12 +148,6 @@ class Predictor(eqx.Module):
         """Logits [..., outputs] of the next item."""
         return jnp.matmul(states, self.out, precision=HIGHEST) + self.out_bias
 
-    def foreseen(self, states: jax.Array) -> jax.Array:
-        """The predicted state of the level above, [..., hidden]."""
-        assert self.state_out is not None
-        assert self.state_out_bias is not None
-        return jnp.matmul(states, self.state_out, precision=HIGHEST) + self.state_out_bias
-
     def initial_state(self, batch: int) -> jax.Array:
         """The state before anything was read: zeros [batch, hidden]."""
         return jnp.zeros((batch, self.shape.hidden))
@@ -193,14 +179,3 @@ def modes(shape: Shape, logits: jax.Array) -> jax.Array:
     on = on.reshape(*on.shape[:-1], shape.level, shape.time_bits)
     times = jnp.sum(on << jnp.arange(shape.time_bits, dtype=jnp.int32), -1)
     return jnp.concatenate([symbol[..., None], times], -1)
-
-
-def perturbation(shape: Shape, key: jax.Array, *size: int) -> jax.Array:
-    """Noise that turns the mode of the logits into a draw: float32[*size, outputs].
-
-    Gumbel noise for the symbols and logistic noise for the digits: `modes(logits + noise)` is then distributed as the
-    item itself under the model.
-    """
-    for_symbols, for_digits = jax.random.split(key)
-    gumbel = jax.random.gumbel(for_symbols, (*size, shape.alphabet + 1))
-    return jnp.concatenate([gumbel, jax.random.logistic(for_digits, (*size, shape.level * shape.time_bits))], -1)

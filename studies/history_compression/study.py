@@ -2,8 +2,8 @@
 
 Two sequences differ in their first symbol and, N steps later, in their last. The lower of two recurrent networks
 predicts the next symbol; only symbols that it failed to predict go up to the higher one. Single networks have at least
-as many parameters as both. Rules, written before the first run, are in `judging`; sequences in `tasks`; the networks in
-`compressor`, `predictor`, `training` and `passing_up`.
+as many parameters as both. Rules were written before the first run (`registered.md`); sequences are in `tasks`, the
+networks in `compressor`, `predictor`, `training` and `passing_up`.
 """
 
 from __future__ import annotations
@@ -22,25 +22,15 @@ from chunked_td import sweep
 from studies.history_compression import judging
 from studies.history_compression.judging import EASY_RATE, LONGEST, solved_at
 from studies.runner import plots
-from studies.runner.criteria import FAILS, HOLDS, IN_PART, NOT_RUN, Verdict, source
+from studies.runner.criteria import FAILS, HOLDS, NOT_RUN, Verdict, source
 from studies.runner.text import markdown
 
 HERE = Path(__file__).parent
 NETWORKS = tuple(itertools.product(("compressor", "truncated", "full"), ("tanh", "gru")))
-VARIANTS = ("hard", "sampled", "automatizer")
-"""The compressor with other criteria for what goes up, and with an automatizer, to the end of its budget."""
-MIDDLES = ("known", "noise", "half-noise", "distractors", "learned")
-GROUPS = (
-    (MIDDLES, (5, 10, 20, 50), 1_500),
-    (MIDDLES, (100, 200), 700),
-    (MIDDLES, (500, 1_000), 340),
-    (("distinct",), (5, 10, 20, 50), 1_000),  # apart, because its alphabet is larger
-)
-"""Tasks and lengths that run in one program, and their budget of updates."""
-SIDE = (("known",), (5, 10, 20, 50), 1_000)
-"""The group of the variants."""
+GROUPS = (((5, 10, 20, 50), 1_500), ((100, 200), 700), ((500, 1_000), 340))
+"""Lengths that run in one program, and their budget of updates."""
 LEARNING_RATES, SEEDS = (0.003, 0.01, 0.03), 20
-HIDDEN, WINDOW, BATCH, CHECK_EVERY, TESTS, THRESHOLD = 16, 10, 4, 20, 4, 0.75
+HIDDEN, WINDOW, BATCH, CHECK_EVERY, TESTS = 16, 10, 4, 20, 4
 KEY = ("arm", "cell", "variant", "task", "n", "learning_rate", "seed")
 
 
@@ -53,21 +43,20 @@ def run(
     tasks: Sequence[str],
     ns: Sequence[int],
     updates: int,
-    variant: str = "",
     unroll: int = 5,
 ) -> list[dict[str, Any]]:
     """Runs of one program, a row per task and length: when each was solved, and what the last check found."""
     from studies.history_compression.experiment import Block, ExperimentRuns, run_arm
-    from studies.history_compression.tasks import alphabet_of, make_task, stack_tasks
+    from studies.history_compression.tasks import make_task, stack_tasks
 
     cells = list(itertools.product(tasks, ns))
-    room, alphabet = max(ns) + 2, max(alphabet_of(*each) for each in cells)
-    plan, block = plan_of(network, cell, variant, alphabet, room, unroll), Block(CHECK_EVERY, BATCH, TESTS)
-    made = [make_task(task, n, room, alphabet) for task, n in cells for _ in seed]
+    room = max(ns) + 2
+    plan, block = plan_of(network, cell, room, unroll), Block(CHECK_EVERY, BATCH, TESTS)
+    made = [make_task(task, n, room) for task, n in cells for _ in seed]
     rates, seeds = np.tile(step_size.astype(np.float32), len(cells)), np.tile(seed.astype(np.int32), len(cells))
 
     def passed(q: np.ndarray) -> np.ndarray:
-        return (not variant) & (solved_at(q) >= 0)  # a program stops once all its runs have solved their task
+        return solved_at(q) >= 0  # a program stops once all its runs have solved their task
 
     checks = run_arm(plan, block, ExperimentRuns(stack_tasks(made), rates, seeds), updates // CHECK_EVERY, passed)
     columns: dict[str, np.ndarray] = {}
@@ -83,47 +72,32 @@ def run(
     return [{**about, "parameters": size, **{k: x[:, r] for k, x in by_run.items()}} for r in range(len(seed))]
 
 
-def plan_of(network: str, cell: str, variant: str, alphabet: int, room: int, unroll: int) -> Any:
+def plan_of(network: str, cell: str, room: int, unroll: int) -> Any:
     """The networks of an arm and how they are trained."""
-    from studies.history_compression.passing_up import Criterion
     from studies.history_compression.predictor import Shape
+    from studies.history_compression.tasks import ALPHABET
     from studies.history_compression.training import Plan
 
-    if network == "compressor":
-        shapes = tuple(Shape(alphabet, level, HIDDEN, cell) for level in (0, 1))
-    else:
-        shapes = (Shape(alphabet, 0, single_hidden(alphabet, HIDDEN, cell), cell),)
-    window = room if network == "full" else WINDOW
-    plan = Plan(shapes, Criterion("threshold", THRESHOLD), window, online=False, unroll=unroll)
-    if variant == "automatizer":
-        return plan._replace(foresight=1.0, shapes=(shapes[0]._replace(foresees=True), *shapes[1:]))
-    return plan._replace(criterion=Criterion(variant)) if variant else plan
-
-
-def single_hidden(alphabet: int, hidden: int, cell: str) -> int:
-    """Units of a single network that has at least as many parameters as both levels of the compressor."""
-    from studies.history_compression.predictor import Shape
-
-    both = sum(Shape(alphabet, level, hidden, cell).parameters for level in (0, 1))
-    return next(units for units in itertools.count(hidden) if Shape(alphabet, 0, units, cell).parameters >= both)
+    shapes = tuple(Shape(ALPHABET, level, HIDDEN, cell) for level in (0, 1))
+    if network != "compressor":  # a single network with at least as many parameters as both levels
+        least = sum(shape.parameters for shape in shapes)
+        single = (Shape(ALPHABET, 0, units, cell) for units in itertools.count(HIDDEN))
+        shapes = (next(shape for shape in single if shape.parameters >= least),)
+    return Plan(shapes, room if network == "full" else WINDOW, online=False, unroll=unroll)
 
 
 def programs(quick: bool) -> dict[str, dict[str, Any]]:
     """{name: settings} of every program; quick: gated networks on the plain task up to N = 40."""
-    networks, groups, side, variants = NETWORKS, GROUPS, SIDE, VARIANTS
+    networks, tasks, groups, unroll = NETWORKS, ("known", "noise"), GROUPS, 5
     if quick:
-        networks, variants = (("compressor", "gru"), ("truncated", "gru"), ("full", "gru")), ()
-        groups = ((("known",), (5, 20, 40), 400),)
-    found = {}
-    for k, (tasks, ns, updates) in enumerate(groups):
-        for network, cell in networks:
-            group = {"tasks": tasks, "ns": ns, "updates": updates, "unroll": 1 if quick else 5}
-            found[f"{network} {cell} {k}"] = {"network": network, "cell": cell, **group}
-    for variant in variants:
-        tasks, ns, updates = side
-        group = {"tasks": tasks, "ns": ns, "updates": updates, "variant": variant}
-        found[f"variant {variant}"] = {"network": "compressor", "cell": "gru", **group}
-    return found
+        networks = (("compressor", "gru"), ("truncated", "gru"), ("full", "gru"))
+        tasks, groups, unroll = ("known",), (((5, 20, 40), 400),), 1
+    return {
+        f"{network} {cell} {k}": {"network": network, "cell": cell, "tasks": tasks, "ns": ns}
+        | {"updates": updates, "unroll": unroll}
+        for k, (ns, updates) in enumerate(groups)
+        for network, cell in networks
+    }
 
 
 def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
@@ -132,22 +106,16 @@ def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
     rates, seeds = ((0.01,), range(4)) if quick else (LEARNING_RATES, range(SEEDS))
     table = sweep(run, settings, rates, seeds, out=out, **{**how, "together": 60, "jobs": 1})
     about = pl.DataFrame(
-        [
-            {"program": name, "arm": own["network"], "cell": own["cell"], "variant": own.get("variant", "")}
-            for name, own in settings.items()
-        ]
+        [{"program": name, "arm": own["network"], "cell": own["cell"]} for name, own in settings.items()]
     )
     table = table.rename({"arm": "program", "step_size": "learning_rate"})
-    table = table.join(about, on="program", maintain_order="left")
+    table = table.join(about, on="program", maintain_order="left").with_columns(variant=pl.lit(""))
     return table.select(*KEY, pl.exclude(*KEY, "program"))
 
 
-def compared(table: pl.DataFrame) -> judging.Table:
-    """The columns of the comparison, without the variants, as arrays."""
-    return {column.name: column.to_numpy() for column in table.filter(variant="")}
-
-
-_STATUS = {"holds": HOLDS, "in part": IN_PART, "fails": FAILS, "not tested": NOT_RUN}
+def main(table: pl.DataFrame) -> pl.DataFrame:
+    """The runs of the comparison, without the variants of the compressor that are stored beside them."""
+    return table.filter(variant="")
 
 
 @source("§2.2", controls=("with_noise",))
@@ -157,11 +125,11 @@ def easily_solves(table: pl.DataFrame) -> Verdict:
     One step size for all N from 5 to 1,000: solved in 95% of the seeds at every N, with at most 2 times the sequences
     at the largest N. In part: only up to N = 100, or more sequences.
     """
-    rows = compared(table)
+    rows = main(table)
     solved = {cell: judging.longest_solved(rows, "compressor", cell) for cell in ("tanh", "gru")}
     return Verdict(
-        _STATUS[judging.verdict(rows)["easily solves"]],
-        f"{len(set(rows['seed'].tolist()))} seeds; largest N that {EASY_RATE:.0%} of the seeds solve: "
+        judging.easily_solves(rows),
+        f"{rows['seed'].n_unique()} seeds; largest N that {EASY_RATE:.0%} of the seeds solve: "
         + "; ".join(f"{cell}: {n:,}" for cell, n in solved.items()),
     )
 
@@ -172,8 +140,8 @@ def with_noise(table: pl.DataFrame) -> Verdict:
 
     With a GRU, 95% of the seeds solve them at N = 1,000.
     """
-    rows = compared(table)
-    if judging.verdict(rows)["easily solves"] == "not tested":
+    rows = main(table)
+    if not judging.is_whole(rows):
         return Verdict(NOT_RUN, "too few seeds, or sequences too short")
     longest = judging.longest_solved(rows, "compressor", "gru", "noise")
     return Verdict(HOLDS if longest >= LONGEST else FAILS, f"gru: up to N = {longest:,}")
@@ -185,11 +153,11 @@ def challenging(table: pl.DataFrame) -> Verdict:
 
     A plain network with full back-propagation solves it in fewer than 50% of the seeds for every N ≥ 100.
     """
-    rows = compared(table)
+    rows = main(table)
     single = [each for each in NETWORKS if each[0] != "compressor"]
     longest = {f"{arm}, {cell}": judging.longest_solved(rows, arm, cell) for arm, cell in single}
     return Verdict(
-        _STATUS[judging.verdict(rows)["a standard RNN finds it challenging"]],
+        judging.is_challenging(rows),
         f"largest N that {EASY_RATE:.0%} of the seeds of a single network solve, at its best step size: "
         + "; ".join(f"{name}: {n:,}" if n else f"{name}: none" for name, n in longest.items()),
     )
@@ -199,9 +167,9 @@ CLAIMS = (easily_solves, with_noise, challenging)
 
 
 def tables(table: pl.DataFrame) -> dict[str, str]:
-    """Share of seeds that solved each task, the cost per symbol, and the five families nobody tuned to."""
-    main = table.filter(variant="")
-    shown = {task: success_table(main.filter(task=task)) for task in ("known", "noise") if task in main["task"]}
+    """Share of seeds that solved each task, the cost per symbol, and five families without tuning."""
+    rows = main(table)
+    shown = {task: success_table(rows.filter(task=task)) for task in TITLES if task in rows["task"]}
     if table["seed"].n_unique() < SEEDS:
         return shown
     costs = pl.read_parquet(HERE / "costs.parquet")
@@ -212,6 +180,7 @@ def tables(table: pl.DataFrame) -> dict[str, str]:
     return shown | {"families": family_table(pl.read_parquet(HERE / "families.parquet").to_dicts())}
 
 
+TITLES = {"known": "a middle that can be predicted", "noise": "noise in the middle"}
 NAMES = {"compressor": "compressor", "truncated": "one network, truncated", "full": "one network, full BPTT"}
 
 
@@ -227,18 +196,10 @@ def success_table(rows: pl.DataFrame) -> str:
 
 def entry(rows: pl.DataFrame) -> str:
     """Share solved and median sequences of the step size with most solved, then fewest sequences."""
-    share, median = best(rows)
+    needed = pl.col("sequences").filter("solved").median().alias("needed")
+    by_size = rows.group_by("learning_rate").agg(pl.mean("solved"), needed)
+    _, share, median = by_size.sort("solved", "needed", descending=[True, False]).row(0)
     return "0 %" if share == 0 else f"{share:.0%} in {median:,.0f}".replace("%", " %")
-
-
-def best(rows: pl.DataFrame) -> tuple[float, float]:
-    """(share solved, median sequences) at the step size with most solved, then fewest sequences."""
-    found = (-1.0, 0.0)
-    for _, some in rows.group_by("learning_rate"):
-        solved = some["solved"].to_numpy()
-        median = float(np.median(some["sequences"].to_numpy()[solved])) if solved.any() else np.inf
-        found = max(found, (float(solved.mean()), -median))
-    return found[0], -found[1]
 
 
 def figures(table: pl.DataFrame) -> dict[str, Figure]:
@@ -253,17 +214,17 @@ def figures(table: pl.DataFrame) -> dict[str, Figure]:
 
 def success_figure(table: pl.DataFrame) -> Figure:
     """Share of seeds that solved the sequences against N: a middle that can be predicted, and noise in it."""
-    main = table.filter(variant="")
-    tasks = [task for task in ("known", "noise") if task in main["task"]]
+    rows = main(table)
+    tasks = [task for task in TITLES if task in rows["task"]]
     drawn, axes = plots.new_figure(len(tasks), height=2.8, sharey=True)
     for panel, task in zip(axes if len(tasks) > 1 else [axes], tasks, strict=True):
-        groups = sorted(main.filter(task=task).group_by("arm", "cell"), key=lambda group: group[0])
-        for k, ((arm, cell), rows) in enumerate(groups):
-            lengths = sorted(rows["n"].unique().to_list())
-            shares = [best(rows.filter(n=n))[0] for n in lengths]
-            label = f"{NAMES[str(arm)]}, {'gated' if cell == 'gru' else 'plain'}"
-            panel.plot(lengths, shares, marker=plots.MARKERS[k], color=plots.PALETTE[k], label=label)
+        for k, (arm, cell) in enumerate(sorted(rows.filter(task=task).select("arm", "cell").unique().rows())):
+            shares = judging.shares(rows, arm, cell, task)
+            label = f"{NAMES[arm]}, {'gated' if cell == 'gru' else 'plain'}"
+            panel.plot(
+                list(shares), list(shares.values()), marker=plots.MARKERS[k], color=plots.PALETTE[k], label=label
+            )
         panel.set(xscale="log", xlabel="N", ylabel="share of seeds that solved it", ylim=(-0.03, 1.03))
-        panel.set_title("a middle that can be predicted" if task == "known" else "noise in the middle", loc="left")
+        panel.set_title(TITLES[task], loc="left")
     plots.legend_below(drawn, 2)
     return drawn

@@ -1,12 +1,8 @@
 """Training of the levels: gradients within windows of items, from the bottom to the top.
 
 A batch of sequences goes through the levels in order. A level reads its items in windows of `window` items. In each
-window the state that enters is a constant, and the gradient of the loss is taken within the window only (truncated
-back-propagation through time; no real-time recurrent learning). The loss of a window is
-
-    Σ −ln P(item | past)  +  foresight · Σ |Sh + d − h_above|²
-
-over the items of all sequences of the batch in the window; the second sum is the automatizer's (see below).
+window the state that enters is a constant, and the gradient of the loss Σ −ln P(item | past), over the items of all
+sequences of the batch, is taken within the window only (truncated back-propagation through time).
 
     online   the parameters change after every window, by the mean gradient of its items; the next window uses the new
              ones, and what goes up was judged by the parameters that read it. With batches of one sequence and
@@ -18,15 +14,8 @@ stream than the one that the level, once trained, makes of the same sequences: o
 follow. With `settled` the level reads the batch again after its updates, and what goes up is what it fails on then.
 
 A window at least as long as the sequence makes this full back-propagation through time. An update is Adam's after
-the gradient was scaled to a norm of at most 1.
-
-The level above then reads what went up. It runs for as many windows as it has items: time and memory per symbol do
-not depend on how long the sequence is.
-
-The automatizer is the second step of Schmidhuber (1992). A level also learns to predict the state of the level
-above: the state after everything that went up until now. That state is a target at every step, so a distant cause
-leaves a trace that short gradients can follow, and in the end the lower network predicts what only the higher one
-could: the hierarchy collapses. The targets come from the parameters as they are before the batch.
+the gradient was scaled to a norm of at most 1. The level above then reads what went up. It runs for as many windows as
+it has items: time and memory per symbol do not depend on how long the sequence is.
 
 Many runs side by side are one program: everything here is written for one run and mapped over runs by `jax.vmap`.
 """
@@ -34,37 +23,34 @@ Many runs side by side are one program: everything here is written for one run a
 from __future__ import annotations
 
 import functools
-import itertools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from studies.history_compression.passing_up import Criterion, goes_up, must_go_up, pass_up
-from studies.history_compression.predictor import Predictor, Shape, log_probabilities, perturbation
+from studies.history_compression.passing_up import THRESHOLD, goes_up, must_go_up, pass_up
+from studies.history_compression.predictor import Predictor, Shape, log_probabilities
 
 
 class Plan(NamedTuple):
-    """What is fixed at compile time.
+    """Settings fixed at compile time.
 
     Attributes:
       shapes: one per level, lowest first.
-      criterion: what goes up.
       window: items per gradient.
       online: an update per window, or one per batch.
-      foresight: weight of the automatizer's loss; 0 for none.
       unroll: steps per iteration of the compiled loops, for speed only.
       settled: whether what goes up is judged after the updates of a batch, rather than during them.
+      threshold: the probability below which an item goes up in any case.
     """
 
     shapes: tuple[Shape, ...]
-    criterion: Criterion = Criterion()
     window: int = 10
     online: bool = True
-    foresight: float = 0.0
     unroll: int = 1
     settled: bool = False
+    threshold: float = THRESHOLD
 
 
 class Level(NamedTuple):
@@ -75,7 +61,7 @@ class Level(NamedTuple):
 
 
 class SequenceReading(NamedTuple):
-    """What a level made of the items it read. Leading axes: sequence, item."""
+    """Reading of items by a level. Leading axes: sequence, item."""
 
     items: jax.Array  # int32[S, n, 1 + level]
     counts: jax.Array  # int32[S]
@@ -85,7 +71,7 @@ class SequenceReading(NamedTuple):
 
 
 class TrainingOutcome(NamedTuple):
-    """What a batch cost one level."""
+    """Cost of a batch on one level."""
 
     nats: jax.Array  # float32[], −ln P of all items, before the updates that they caused
     items: jax.Array  # int32[], how many were read
@@ -104,44 +90,38 @@ def start_levels(plan: Plan, key: jax.Array) -> tuple[Level, ...]:
 
 
 def train_batch(
-    plan: Plan, levels: tuple[Level, ...], items: jax.Array, counts: jax.Array, learning_rate: jax.Array, key: jax.Array
+    plan: Plan, levels: tuple[Level, ...], items: jax.Array, counts: jax.Array, learning_rate: jax.Array
 ) -> tuple[tuple[Level, ...], tuple[TrainingOutcome, ...]]:
     """One batch of sequences through all levels: the levels after their updates, and what each of them did.
 
     Args:
       items: int32[S, n, 1], each sequence closed by `end`, then anything. counts: int32[S], lengths with `end`.
-      key: for the criterion "sampled".
     """
     items = _whole_windows(items, plan.window)
-    targets = _states_above(plan, levels, items, counts, key)
     trained, outcomes = [], []
-    for level, target in zip(levels, targets, strict=True):
-        noise = _noise(plan, level.predictor.shape, items, key)
-        level, keep, nats = train_level(plan, level, items, counts, target, noise, learning_rate)
+    for level in levels:
+        level, keep, nats = train_level(plan, level, items, counts, learning_rate)
         if plan.settled and len(trained) < len(levels) - 1:
-            keep = read_level(plan, level.predictor, items, counts, noise).keep
+            keep = read_level(plan, level.predictor, items, counts).keep
         trained.append(level)
         outcomes.append(TrainingOutcome(nats, jnp.sum(counts), jnp.sum(keep, dtype=jnp.int32)))
         items, counts = jax.vmap(pass_up)(items, keep)
     return tuple(trained), tuple(outcomes)
 
 
-def read_batch(
-    plan: Plan, levels: tuple[Level, ...], items: jax.Array, counts: jax.Array, key: jax.Array
-) -> list[SequenceReading]:
-    """What every level makes of a batch of sequences, without training. Arguments as for `train_batch`."""
+def read_batch(plan: Plan, levels: tuple[Level, ...], items: jax.Array, counts: jax.Array) -> list[SequenceReading]:
+    """Readings of a batch of sequences by every level, without training. Arguments as for `train_batch`."""
     items = _whole_windows(items, plan.window)
     readings = []
     for level in levels:
-        noise = _noise(plan, level.predictor.shape, items, key)
-        reading = read_level(plan, level.predictor, items, counts, noise)
+        reading = read_level(plan, level.predictor, items, counts)
         readings.append(reading)
         items, counts = jax.vmap(pass_up)(items, reading.keep)
     return readings
 
 
 class _Place(NamedTuple):
-    """Where a level is in its items: the next window, and the state and item before it."""
+    """Place of a level in its items: the next window, and the state and item before it."""
 
     window: jax.Array
     state: jax.Array
@@ -153,15 +133,12 @@ def train_level(
     level: Level,
     items: jax.Array,
     counts: jax.Array,
-    target: jax.Array | None,
-    noise: jax.Array | None,
     learning_rate: jax.Array,
 ) -> tuple[Level, jax.Array, jax.Array]:
     """One batch through one level: (the level after its updates, bool[S, n] what goes up, the sum of −ln P).
 
     Args:
       items: int32[S, n, 1 + level], n a multiple of the window. counts: int32[S].
-      target: float32[S, n, hidden], the states to foresee, or None. noise: float32[S, n, outputs], or None.
     """
 
     shape, window = level.predictor.shape, plan.window
@@ -172,11 +149,11 @@ def train_level(
     def advance(now: tuple[Any, ...]) -> tuple[Any, ...]:
         place, level, total, marks, nats = now  # `total`: the gradient summed over windows, for the batch form
         at = place.window * window
-        piece, goal, shake = (_cut(x, at, window) for x in (items, target, noise))
+        piece = _cut(items, at, window)
         position = at + jnp.arange(window)
         valid = position < counts[:, None]
         grad = jax.value_and_grad(window_loss, argnums=1, has_aux=True)
-        (_, (state, keep, new_nats)), gradient = grad(plan, level.predictor, place, piece, valid, goal, shake)
+        (_, (state, keep, new_nats)), gradient = grad(plan, level.predictor, place, piece, valid)
         keep = valid & (keep | must_go_up(shape, position, counts[:, None]))
         marks = jax.lax.dynamic_update_slice_in_dim(marks, keep, at, 1)
         if plan.online:
@@ -197,8 +174,6 @@ def window_loss(
     place: _Place,
     items: jax.Array,
     valid: jax.Array,
-    target: jax.Array | None,
-    noise: jax.Array | None,
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
     """The loss of one window, summed over its items that are `valid`: within their sequence. Others: `train_level`'s.
 
@@ -208,25 +183,19 @@ def window_loss(
     states = predictor.unroll(place.state, read, plan.unroll)
     logits = predictor.logits(states)
     nats = -jnp.sum(jnp.where(valid, sum(log_probabilities(predictor.shape, logits, items)), 0.0))
-    loss = nats
-    if target is not None:
-        miss = jnp.sum((predictor.foreseen(states) - target) ** 2, -1)
-        loss += plan.foresight * jnp.sum(jnp.where(valid, miss, 0.0))
-    failed = goes_up(plan.criterion, predictor.shape, logits, items, 0.0 if noise is None else noise)
-    return loss, (states[:, -1], failed, nats)
+    failed = goes_up(plan.threshold, predictor.shape, logits, items)
+    return nats, (states[:, -1], failed, nats)
 
 
 def apply(level: Level, gradient: Predictor, items: jax.Array, learning_rate: jax.Array) -> Level:
-    """One update by a gradient that was summed over so many items."""
+    """One update by a gradient summed over `items` items."""
     mean = jax.tree.map(lambda g: g / items, gradient)
     change, moments = optimiser().update(mean, level.moments)  # type: ignore[arg-type]
     predictor = jax.tree.map(lambda p, c: p - learning_rate * c, level.predictor, change)
     return Level(predictor, moments)
 
 
-def read_level(
-    plan: Plan, predictor: Predictor, items: jax.Array, counts: jax.Array, noise: jax.Array | None
-) -> SequenceReading:
+def read_level(plan: Plan, predictor: Predictor, items: jax.Array, counts: jax.Array) -> SequenceReading:
     """One batch through one level, without training. Arguments as for `train_level`."""
 
     def more(now: tuple[_Place, jax.Array]) -> jax.Array:
@@ -244,39 +213,19 @@ def read_level(
     empty = jnp.zeros((*items.shape[:2], predictor.shape.hidden))
     states = jax.lax.while_loop(more, advance, (_first_place(predictor, len(items)), empty))[1]
     logits = predictor.logits(states)
-    failed = goes_up(plan.criterion, predictor.shape, logits, items, 0.0 if noise is None else noise)
+    failed = goes_up(plan.threshold, predictor.shape, logits, items)
     position = jnp.arange(items.shape[1])
     keep = failed | must_go_up(predictor.shape, position, counts[:, None])
     return SequenceReading(items, counts, states, logits, keep & (position < counts[:, None]))
-
-
-def _states_above(
-    plan: Plan, levels: tuple[Level, ...], items: jax.Array, counts: jax.Array, key: jax.Array
-) -> list[jax.Array | None]:
-    """For every level, what its automatizer is to foresee: the state above after what went up before each item."""
-    if not plan.foresight:
-        return [None] * len(levels)
-    readings = read_batch(plan, levels, items, counts, key)
-    targets: list[jax.Array | None] = []
-    for lower, upper in itertools.pairwise(readings):
-        gone_up = jnp.cumsum(lower.keep, 1) - lower.keep
-        targets.append(jnp.take_along_axis(upper.states, gone_up[..., None], 1))
-    return [*targets, None]
-
-
-def _noise(plan: Plan, shape: Shape, items: jax.Array, key: jax.Array) -> jax.Array | None:
-    if plan.criterion.kind != "sampled":
-        return None
-    return perturbation(shape, jax.random.fold_in(key, shape.level), *items.shape[:2])
 
 
 def _first_place(predictor: Predictor, batch: int) -> _Place:
     return _Place(jnp.zeros((), jnp.int32), predictor.initial_state(batch), predictor.initial_item(batch))
 
 
-def _cut(x: jax.Array | None, at: jax.Array, width: int) -> Any:
+def _cut(x: jax.Array, at: jax.Array, width: int) -> jax.Array:
     """Items at..at+width−1 of all sequences."""
-    return None if x is None else jax.lax.dynamic_slice_in_dim(x, at, width, 1)
+    return jax.lax.dynamic_slice_in_dim(x, at, width, 1)
 
 
 def _whole_windows(items: jax.Array, window: int) -> jax.Array:
@@ -292,18 +241,13 @@ def train_runs(
     items: jax.Array,
     counts: jax.Array,
     learning_rate: jax.Array,
-    keys: jax.Array,
 ) -> tuple[tuple[Level, ...], tuple[TrainingOutcome, ...]]:
-    """Several batches, int32[R, batches, S, n, 1], through the levels of R runs; what they did is [R, batches]."""
+    """Several batches, int32[R, batches, S, n, 1], through the levels of R runs; outcomes are [R, batches]."""
 
-    def one_run(levels: Any, items: jax.Array, counts: jax.Array, rate: jax.Array, key: jax.Array) -> Any:
-        def one_batch(levels: Any, batch: Any) -> Any:
-            number, items, counts = batch
-            return train_batch(plan, levels, items, counts, rate, jax.random.fold_in(key, number))
+    def one_run(levels: Any, items: jax.Array, counts: jax.Array, rate: jax.Array) -> Any:
+        return jax.lax.scan(lambda now, batch: train_batch(plan, now, *batch, rate), levels, (items, counts))
 
-        return jax.lax.scan(one_batch, levels, (jnp.arange(len(items)), items, counts))
-
-    return map_runs(one_run, levels, items, counts, learning_rate, keys)
+    return map_runs(one_run, levels, items, counts, learning_rate)
 
 
 def map_runs(function: Any, *arguments: Any) -> Any:

@@ -2,7 +2,7 @@
 
 Pick the key up in the first of 100 steps, unlock the door in the last, and collect 0.01; in between four coins pay as
 much at random. The reward has one number per state component. The score counts episodes without treasure, of 5,000.
-`scalar.py` asks the same with one number as the reward.
+`scalar.py` has the same problem with one number as the reward.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ PAPER = {  # episodes without treasure: mean, standard deviation (Table 1), at t
 
 
 def settings(episodes: int) -> dict[str, Any]:
-    """What all runs share: ε goes from 1 to 0.1 over 500 episodes."""
+    """Settings of all runs: ε goes from 1 to 0.1 over 500 episodes."""
     record_at = [each for each in RECORD if each <= episodes]
     epsilon = linear(1.0, 0.1, 500).over(np.arange(episodes))
     return {"learner": "expected_sarsa", "epsilon": epsilon, "episodes": episodes, "record_at": record_at}

@@ -40,7 +40,7 @@ def draw(chances, first, last):
 
 
 class GradientProblem(NamedTuple):
-    """What episodes read of a table; every action must be legal, and every episode takes T steps."""
+    """The arrays of a table that episodes read; every action must be legal, and every episode takes T steps."""
 
     first: np.ndarray  # int64[pairs]
     target: np.ndarray  # int64[n]
@@ -52,7 +52,7 @@ class GradientProblem(NamedTuple):
 
 
 class GradientState(NamedTuple):
-    """What is learned, and the latest episode."""
+    """Learned tables, and the latest episode."""
 
     logits: np.ndarray  # float64[S, A]
     mean_reward: np.ndarray  # float64[S, A]

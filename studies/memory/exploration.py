@@ -1,4 +1,4 @@
-"""Exploration by stays: where many places look alike, ε per step lets hardly any corridor pass without a wrong step."""
+"""Exploration per stay: if many places look alike, ε per step makes a wrong step in almost every corridor."""
 
 from __future__ import annotations
 

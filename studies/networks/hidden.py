@@ -1,46 +1,4 @@
-"""How the study with hidden state is judged. Written before its data; no rule was changed afterwards.
-
-**Cells.** A cell is an agent (SARSA(λ), actor-critic(λ)), what its values read (the last kept percepts, or the
-recurrent state), a task and its length N. In a cell all arms have the same network, memory, grid of step sizes and
-seeds.
-
-**Score, tuning, intervals, "better" and "worse"**: those of `criteria`. The step size of an arm is chosen per cell on
-10 tuning seeds; 20 other seeds are judged.
-
-**Solved.** A run has solved its task if the mean of its episodes' scores over the last quarter of its blocks is at
-least 0.9. Guessing scores 0.5. An arm's *reach* on a task is the greatest N such that at least 90 % of its judged seeds
-solve the task there and at every smaller N; 0 where there is none.
-
-**The gate.** λ from the true model in the form "expected", as in `criteria`: passed, half or closed, per cell. (In a
-T-maze it is 1 all along the corridor.)
-
-**Claims**, per agent and memory:
-
-    score   λ from the recurrent percept model beats every fixed λ: HOLDS if "recurrent" or "recurrent-realised" passes
-            the moonshot of `criteria` over all cells; FAILS otherwise.
-    reach   It reaches at least as far as a fixed λ chosen per task: HOLDS if on every task the reach of "recurrent" is
-            at least the greatest reach of any fixed λ, and no single fixed λ can say that of itself; IN PART if it is,
-            but some single fixed λ can; FAILS otherwise.
-
-and per agent
-
-    memory  Kept percepts carry the signal farther than a recurrent state does: HOLDS if the greatest reach of any arm
-            (the true model's not counted) is with "kept" at least that with "state" on every task, and greater on one;
-            FAILS if it is less on some task; IN PART if it is equal on all.
-
-What was looked at beforehand: all arms with six seeds and two step sizes at N = 10 and 50, SARSA only, to see what can
-be learned in 100,000 steps at all. After that the task with a signal to fetch was made easier (no walls), with fixed λ
-and the true model on eight seeds alone, and nothing else was changed. The threshold for keeping percepts, 0.75, is that
-of the compression study; 0.5 was tried first and keeps a fair coin only half of the time. Rewards of the T-maze were ±1
-at first: agents then learned to avoid both arms.
-
-**Added later, before the data it speaks of**: PPO, with the same memory; policy and values read it. Its cells are
-judged by the rules above, with PPO's own grid of step sizes.
-
-**Added after the data**: PPO learns from whole rollouts of 1,024 transitions, so its 100,000 steps in 20 blocks were 4
-rollouts a block, 81,920 transitions. Most arms with kept percepts chose the largest step size of the grid, which may
-not enclose the best one.
-"""
+"""Hidden state: cells, reach, claims, table and figure by the registered rules (`registered_hidden.md`)."""
 
 from __future__ import annotations
 
@@ -62,7 +20,7 @@ from studies.runner.plots import legend_below
 from studies.runner.text import markdown
 
 ARMS = ("recurrent", "recurrent-realised", "true-expected", "true-realised")
-"""Besides fixed λ."""
+"""Arms other than fixed λs."""
 AGENTS = ("sarsa", "actor-critic", "ppo")
 MEMORIES = ("state", "kept")
 TASKS = ("t-maze", "t-maze-look", "memory-chain")
@@ -73,7 +31,7 @@ _FIXED = tuple(map(str, FIXED))
 
 
 def solved(curves: np.ndarray) -> np.ndarray:
-    """Which runs solved their task: bool[R], from scores [R, blocks]; blocks without an episode do not count."""
+    """Whether runs solved their task: bool[R], from scores [R, blocks]; blocks without an episode do not count."""
     quarter = max(1, curves.shape[-1] // 4)
     return np.nanmean(curves[..., -quarter:], -1) >= SOLVED
 
@@ -113,7 +71,7 @@ Hidden = dict[tuple[str, str], MemoryResults]
 
 
 def results_of(frame: pl.DataFrame) -> Hidden:
-    """Every agent with every memory, in cells where no arm is missing."""
+    """Every agent with every memory, in cells that have all arms."""
     found: Hidden = {}
     for agent, memory in itertools.product(AGENTS, sorted(MEMORIES)):
         cells: dict[Any, Any] = {}

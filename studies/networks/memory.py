@@ -11,8 +11,8 @@ alike now. The recurrent state reads the whole history:
 
 The head is that of `DeepPercepts`, with h_t beside x_t. The model learns from windows of consecutive transitions, by
 back-propagation within the window; the state at the beginning of a window is taken as given. First biases of the update
-gate are the logarithms of numbers uniform on 1..horizon, so that units forget at different speeds and some hardly at
-all (Tallec and Ollivier 2018). No gradient of the critic reaches the model. It learns to predict percepts and nothing
+gate are the logarithms of numbers uniform on 1..horizon, so that units forget at different speeds, some very slowly
+(Tallec and Ollivier 2018). No gradient of the critic reaches the model. It learns to predict percepts and nothing
 else, so the memory is the same for every λ. It also gives λ = P̂(next percept | history, action) to `DeepRecurrent`.
 """
 
@@ -31,7 +31,7 @@ from studies.networks.networks import Mlp, gated_step
 
 
 class RecurrentWeights(NamedTuple):
-    """What is learned: the gated layer and the head on top of it."""
+    """Weights: the gated layer and the head on top of it."""
 
     read: jax.Array  # [inputs + actions, 3 hidden], W
     recurrent: jax.Array  # [hidden, 3 hidden], U
@@ -40,8 +40,8 @@ class RecurrentWeights(NamedTuple):
 
 
 class RecurrentModel(NamedTuple):
-    """Weights and Adam's moments; `percepts` says which codes exist and which actions are mixed (its network is not
-    read)."""
+    """Weights and Adam's moments; `percepts` has the codes that exist and the actions that are mixed (its network is
+    not read)."""
 
     weights: RecurrentWeights
     moments: Any
@@ -60,7 +60,7 @@ class PerceptWindow(NamedTuple):
 
 @dataclass(frozen=True)
 class RecurrentPercepts:
-    """Settings of the model, and what it computes.
+    """Settings of the model.
 
     Args:
       hidden: units of the recurrent state. units: of the head's hidden layer. learning_rate: of Adam.
@@ -97,7 +97,7 @@ class RecurrentPercepts:
         return RecurrentModel(weights, self._optimiser.init(weights), empty)  # type: ignore[arg-type]
 
     def remember(self, weights: RecurrentWeights, state: Any, inputs: Any, before: Any, start: Any) -> jax.Array:
-        """h_t from h_{t−1}: [..., hidden]. Where an episode starts, nothing comes before."""
+        """h_t from h_{t−1}: [..., hidden]; h_{t−1} is 0 at the start of an episode."""
         state = jnp.where(start[..., None], 0.0, state)
         drive = jnp.concatenate([inputs, before], -1) @ weights.read + weights.bias
         return gated_step(state, drive, state @ weights.recurrent)
@@ -112,7 +112,7 @@ class RecurrentPercepts:
         return jax.lax.scan(advance, begin, (window.inputs, window.before, window.start))[1]
 
     def learn(self, model: RecurrentModel, begin: jax.Array, window: PerceptWindow) -> RecurrentModel:
-        """One step of Adam on the mean cross-entropy of the codes that came, per component."""
+        """One step of Adam on the mean cross-entropy of the sampled codes, per component."""
 
         def loss(weights: RecurrentWeights) -> jax.Array:
             read = jnp.concatenate([window.inputs, self.unroll(weights, begin, window)], -1)
@@ -144,7 +144,7 @@ class RecurrentPercepts:
 
 
 class Recall(NamedTuple):
-    """What an agent remembers in the current state."""
+    """Memory of an agent in the current state."""
 
     earlier: jax.Array  # float32[hidden], h_{t−1}
     hidden: jax.Array  # float32[hidden], h_t
@@ -155,7 +155,7 @@ class Recall(NamedTuple):
 
 @dataclass(frozen=True)
 class RecurrentMemory:
-    """Settings of the memory, and what it computes.
+    """Settings of the memory.
 
     Args:
       reads: "state" or "kept". model: the percept model. window: transitions per update of the model.
@@ -169,11 +169,11 @@ class RecurrentMemory:
     threshold: float = 0.75
 
     def n_inputs(self, inputs: int) -> int:
-        """How many numbers the critic reads, for percepts of so many."""
+        """Number of the critic's inputs. Args: inputs: of a percept."""
         return inputs + (self.model.hidden if self.reads == "state" else self.slots * inputs)
 
     def begin(self, model: RecurrentModel, inputs: jax.Array, n_actions: int) -> Recall:
-        """After the first percept of an episode, which is always kept."""
+        """The memory after the first percept of an episode, which is always kept."""
         before, earlier = jnp.zeros(n_actions), jnp.zeros(self.model.hidden)
         hidden = self.model.remember(model.weights, earlier, inputs, before, jnp.ones((), bool))
         return Recall(earlier, hidden, jnp.zeros((self.slots, inputs.size)).at[0].set(inputs), inputs, before)
@@ -181,7 +181,7 @@ class RecurrentMemory:
     def arrive(
         self, model: RecurrentModel, recall: Recall, action: jax.Array, inputs: jax.Array, codes: jax.Array
     ) -> Recall:
-        """After an action and the percept that came."""
+        """The memory after an action and the next percept."""
         before = jax.nn.one_hot(action, recall.before.size)
         hidden = self.model.remember(model.weights, recall.hidden, inputs, before, jnp.zeros((), bool))
         chance = self.model.probability(model, recall.hidden, recall.inputs, action, codes)
@@ -190,6 +190,6 @@ class RecurrentMemory:
         return Recall(recall.hidden, hidden, kept, inputs, before)
 
     def read(self, recall: Recall) -> jax.Array:
-        """What the critic reads: float32[n_inputs]."""
+        """Inputs of the critic: float32[n_inputs]."""
         memory = recall.hidden if self.reads == "state" else recall.kept.reshape(*recall.kept.shape[:-2], -1)
         return jax.lax.stop_gradient(jnp.concatenate([recall.inputs, memory], -1))

@@ -70,7 +70,7 @@ def gated_step(state: jax.Array, drive: jax.Array, pushed: jax.Array) -> jax.Arr
         r = σ(d_r + u_r),   z = σ(d_z + u_z),   n = tanh(d_n + r ⊙ u_n),   h' = z ⊙ h + (1 − z) ⊙ n
 
     Args:
-      state: h [..., hidden]. drive: d = W x + b [..., 3 hidden], in the order r, z, n. pushed: u = U h, likewise.
+      state: h [..., hidden]. drive: d = W x + b [..., 3 hidden], in the order r, z, n. pushed: u = U h, as drive.
     """
     (x_r, x_z, x_n), (u_r, u_z, u_n) = jnp.split(drive, 3, -1), jnp.split(pushed, 3, -1)
     r, z = jax.nn.sigmoid(x_r + u_r), jax.nn.sigmoid(x_z + u_z)

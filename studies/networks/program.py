@@ -1,11 +1,13 @@
 """One compiled program: an agent on a task with every source of a group, all step sizes and all seeds.
 
-Every run asks all sources of its group and uses one (`DeepSwitch`). An arm "NAME-luck-M" has the λ of NAME, and TD
-errors that are means over M draws of the simulator.
+A run depends on its seed, its step size and its λ source only, not on the runs beside it. It computes the λ of every
+source of its group and uses one (`DeepSwitch`). An arm "NAME-luck-M" has the λ of NAME, and TD errors that are means
+over M draws of the simulator.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,11 +15,40 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from studies.networks.agents.base import RunTally
+from studies.networks.agents.ppo import PpoAgent, PpoSettings
+from studies.networks.agents.streaming import StreamingAgent, StreamingSettings
 from studies.networks.lambdas import make_source
-from studies.networks.lambdas.switch import DeepSwitch
+from studies.networks.lambdas.base import DeepLambda, DeepSwitch
 from studies.networks.memory import RecurrentMemory
 from studies.networks.tasks import make_task
-from studies.networks.training import make_agent, start_fleet, train_curve
+
+Agent = StreamingAgent | PpoAgent
+
+
+def make_agent(name: str, task: Any, source: DeepLambda, **settings: Any) -> Agent:
+    """An agent by its name. Args: task: a `JaxTask`. settings: of `StreamingSettings` or `PpoSettings`."""
+    if name == "ppo":
+        return PpoAgent(task, source, PpoSettings(**settings))
+    return StreamingAgent(task, source, StreamingSettings(rule=name, **settings))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def start_fleet(agent: Agent, seeds: jax.Array) -> Any:
+    """Fresh states of many runs."""
+    return jax.vmap(agent.start)(seeds)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 3))
+def train_fleet(agent: Agent, step_sizes: jax.Array, states: Any, steps: int) -> tuple[Any, RunTally]:
+    """So many transitions of every run; tallies lead with the run."""
+    return jax.vmap(lambda size, state: agent.block(size, state, steps))(step_sizes, states)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 3, 4))
+def train_curve(agent: Agent, step_sizes: jax.Array, states: Any, steps: int, blocks: int) -> tuple[Any, RunTally]:
+    """`blocks` blocks one after the other in one program; tallies [blocks, R]."""
+    return jax.lax.scan(lambda s, _: train_fleet(agent, step_sizes, s, steps), states, length=blocks)
 
 
 def curves_of(

@@ -1,4 +1,4 @@
-"""What stored runs come to: for every agent, the judged runs at the step sizes that its tuning seeds chose."""
+"""Results of stored runs: for every agent, the judged runs at the step sizes that its tuning seeds chose."""
 
 from __future__ import annotations
 

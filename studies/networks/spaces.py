@@ -1,4 +1,4 @@
-"""What observations look like: how a network reads them, and the discrete codes that a percept model predicts.
+"""Observation spaces: inputs of a network, and the discrete codes that a percept model predicts.
 
 A percept model gives probabilities of discrete codes, never densities: a density has units and is no λ.
 """

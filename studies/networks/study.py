@@ -1,9 +1,10 @@
 """Networks (§6): does a λ per step beat the best fixed λ, with four agents?
 
-Three parts, each with rules written before its data: λ per step on thirteen tasks whose observations show the state
-(`criteria`), with hidden state and a memory (`hidden`), and with TD errors averaged over a simulator's samples or λ
-that is 1 while values are young (`expected_errors`). Agents: SARSA(λ), Q(λ) and actor-critic(λ), a step at a time, and
-PPO. An agent on a task with a group of λ sources, all step sizes and all seeds, is one JAX program (`program`).
+Three parts, each with rules written before its data (`registered.md`): λ per step on thirteen tasks whose observations
+show the state (`criteria`), with hidden state and a memory (`hidden`), and with TD errors averaged over a simulator's
+samples or λ that is 1 while values are immature (`expected_errors`). Agents: SARSA(λ), Q(λ) and actor-critic(λ), a step
+at a time, and PPO. An agent on a task with a group of λ sources, all step sizes and all seeds, is one JAX program
+(`program`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from studies.networks import tables as drawn
 from studies.networks.criteria import FIXED, GATE, gate
 from studies.networks.results import OTHERS, SEEDS, TASKS, AgentResults, agents_of
 from studies.runner.arrays import NotRun
-from studies.runner.criteria import FAILS, HOLDS, Verdict, source
+from studies.runner.criteria import FAILS, HOLDS, Claim, Verdict, make_claim
+from studies.runner.data import of_latest
 
 STREAMING = ("sarsa", "q", "actor-critic")
 STEP_SIZES = {**dict.fromkeys(STREAMING, (1.0, 0.3, 0.1)), "ppo": (3e-3, 1e-3, 3e-4)}
@@ -124,7 +126,7 @@ def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
 class Parts(NamedTuple):
     """The results of the parts "lambda", "hidden" and "luck", by agent, or by agent and memory."""
 
-    table: pl.DataFrame  # kept, so that its id stays its own
+    table: pl.DataFrame
     results: dict[str, dict[Any, Any]]
 
     def of(self, part: str, key: Any = None) -> Any:
@@ -138,20 +140,16 @@ class Parts(NamedTuple):
         return self.results[part] if key is None else self.results[part][key]
 
 
-_latest: list[Parts] = []
-
-
+@of_latest
 def parts(table: pl.DataFrame) -> Parts:
-    """The results of a table; those of the latest one are kept, because intervals take a while."""
-    if not _latest or _latest[0].table is not table:
-        rows = {name: table.filter(part=name) for name in ("lambda", "hidden", "luck")}
-        results = {
-            "lambda": agents_of(rows["lambda"], {*map(str, FIXED), *GATE}),
-            "hidden": hidden.results_of(rows["hidden"]),
-            "luck": expected_errors.results_of(rows["luck"]),
-        }
-        _latest[:] = [Parts(table, results)]
-    return _latest[0]
+    """The results of a table; intervals take a while."""
+    rows = {name: table.filter(part=name) for name in ("lambda", "hidden", "luck")}
+    results = {
+        "lambda": agents_of(rows["lambda"], {*map(str, FIXED), *GATE}),
+        "hidden": hidden.results_of(rows["hidden"]),
+        "luck": expected_errors.results_of(rows["luck"]),
+    }
+    return Parts(table, results)
 
 
 def beats_fixed(results: AgentResults) -> Verdict:
@@ -166,14 +164,9 @@ def beats_fixed(results: AgentResults) -> Verdict:
     return Verdict(status, f"{evidence}; the gate was passed on {gates.count('passed')} of {len(gates)} tasks")
 
 
-def claim(name: str, where: str, text: str, criterion: str, judge: Callable[[Parts], Verdict]) -> Any:
+def claim(name: str, where: str, text: str, criterion: str, judge: Callable[[Parts], Verdict]) -> Claim:
     """A claim that several agents share. Args: where: the paper has it, or "ours"."""
-
-    def judged(table: pl.DataFrame) -> Verdict:
-        return judge(parts(table))
-
-    judged.__name__, judged.__doc__ = name, f"{text}\n\n{criterion}"
-    return source(where)(judged)
+    return make_claim(name, text, criterion, lambda table: judge(parts(table)), where)
 
 
 def lambda_claim(agent: str) -> Any:

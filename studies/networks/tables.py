@@ -80,7 +80,7 @@ def draw_scores(tasks: Estimates, colours: Mapping[str, str] = COLOURS) -> Figur
 
 
 def mean_over_tasks(arm: str, estimates: Estimates) -> float:
-    """An arm's mean over tasks but `TWIN`; NaN where it was not run on one of them."""
+    """An arm's mean over tasks but `TWIN`; NaN if it was not run on one of them."""
     runs = [found for task, found in estimates.items() if task != TWIN]
     return float(np.mean([found[arm].value if arm in found else np.nan for found in runs])) if runs else np.nan
 
@@ -117,7 +117,7 @@ def kinds_table(agents: Agents) -> str:
 
 
 def _listed(counts: dict[str, int], tasks: int) -> str:
-    """Names that count at least once, with how often out of how many where there are several."""
+    """Names with a count of at least one; with several tasks also the count."""
     return ", ".join(f"{name} ({n} of {tasks})" if tasks > 1 else name for name, n in counts.items() if n)
 
 
@@ -166,7 +166,7 @@ def moonshot_table(agents: Agents) -> str:
 
 
 def edge_table(agents: Agents, frame: pl.DataFrame) -> str:
-    """How many arms chose the largest and the smallest step size of their grid."""
+    """Number of arms that chose the largest and the smallest step size of their grid."""
     rows = []
     for agent, results in agents.items():
         grid = sorted(frame.filter(agent=agent)["step_size"].unique(), reverse=True)
@@ -213,7 +213,7 @@ def twin_table(agents: Agents, frame: pl.DataFrame) -> str:
 
 
 def gate_luck_table(agents: Agents) -> str:
-    """How the gate stood, how often its comparisons passed, and how often they would if nothing differed.
+    """Status of the gate, share of its comparisons that passed, and that would pass if nothing differed.
 
     For the latter the runs of the true model's arm and of the best fixed λ are put together and dealt out again
     `SHUFFLES` times.
@@ -224,9 +224,9 @@ def gate_luck_table(agents: Agents) -> str:
         counts = np.zeros(5)
         for task, runs in results.scores.items():
             estimates = results.estimates[task]
-            stood = gate(estimates)
+            status = gate(estimates)
             rival = runs[best_fixed(estimates)]
-            counts[:2] += (stood == "passed", stood == "half")
+            counts[:2] += (status == "passed", status == "half")
             for arm in GATE:
                 pool = np.concatenate([runs[arm], rival])
                 shuffled = [rng.permutation(pool) for _ in range(SHUFFLES)]

@@ -1,1 +1,1 @@
-"""What studies share: runs as arrays, criteria, tables, figures, pages, stored data."""
+"""Shared by the studies: runs as arrays, criteria, tables, figures, pages, stored data."""

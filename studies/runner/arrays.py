@@ -90,7 +90,7 @@ class ArmRuns:
 
 @dataclass(frozen=True)
 class Results:
-    """A study's table, with what its tables, figures and criteria need besides.
+    """A study's table, and constants for its tables, figures and criteria.
 
     Args:
       arms: the runs of every arm.
@@ -100,7 +100,7 @@ class Results:
       truth: what the score should be, where the step size with the least squared error is selected; None selects the
         least mean score.
       select_at: {arm: episode at which the score is read for selection}; by default the last one.
-      best: the best possible score; None where it is not known.
+      best: the best possible score; None if it is unknown.
       fixed: arms whose λ is fixed.
       paper: the paper's numbers.
       ours: arms that the paper does not have.
@@ -167,7 +167,7 @@ class Results:
         return tuple(sorted(found))
 
     def runs(self, arm: str) -> ArmRuns:
-        """Runs of full length of an arm. NotRun if there are none, or all runs are shorter than the study says."""
+        """Runs of full length of an arm. NotRun if there are none, or all runs are shorter than the study's."""
         if self.length < self.episodes:
             raise NotRun(f"runs are shorter ({self.length:,} episodes) than the protocol says")
         if arm not in self.present:
@@ -197,7 +197,7 @@ class Results:
 
 
 def preferred(table: pl.DataFrame) -> pl.DataFrame:
-    """The rows in float64, and of the networks those in TF32, or in float32 on a CPU where there are none."""
+    """The rows in float64, and of the networks those in TF32, else those in float32 on a CPU."""
     networks = "tf32" if (table["precision"] == "tf32").any() else "float32-cpu"
     return table.filter(pl.col("precision").is_in(["float64", networks]))
 
@@ -214,7 +214,7 @@ def least(runs: ArmRuns, loss: np.ndarray) -> float:
 
 
 class Replay(NamedTuple):
-    """What the paper's procedure would give if repeated: draw seeds, select a step size, report the mean.
+    """Results of the paper's procedure if repeated: draw seeds, select a step size, report the mean.
 
     Attributes:
       shares: float64[E], how often each step size is selected. reported: float64[draws], mean scores at it.

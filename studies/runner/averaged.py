@@ -84,7 +84,7 @@ class CorrectedTrace(NamedTuple):
         return zeros(cls, sizes, entries=Trace.empty(rows, components, capacity), counts=counts)
 
     def with_room(self, pairs: int) -> CorrectedTrace:
-        """The same traces with room for this many more pairs, between two episodes."""
+        """The same traces with room for `pairs` more pairs, between two episodes."""
         if self.counts.room >= pairs:
             return self
         counts = self.counts.grown(self.counts.head.size, 2 * self.counts.pairs.shape[0] + pairs)
@@ -92,7 +92,7 @@ class CorrectedTrace(NamedTuple):
 
     @kernel
     def has_room(trace, pairs):
-        """Whether an episode with this many new pairs fits in."""
+        """Whether an episode with `pairs` new pairs fits in."""
         return trace.counts.pairs.shape[0] - trace.counts.size[0] >= pairs
 
     @kernel

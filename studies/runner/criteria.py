@@ -1,7 +1,7 @@
 """Verdicts, and the criteria that claims are judged by.
 
 A claim is a function from a study's table to a verdict. Its docstring is the claim and, as second paragraph, the
-criterion, both written before the data. `@source` says where the paper has it.
+criterion, both written before the data. `@source` notes its place in the paper.
 
 Intervals are 95 % bootstrap intervals over seeds; tests are two-sided sign-flip tests over common seeds, at 5 % after
 Holm's correction; shares of runs have exact (Clopper–Pearson) 95 % intervals.
@@ -36,7 +36,7 @@ SEVERAL = 3  # "across several learning rates"
 
 
 class Verdict(NamedTuple):
-    """What a criterion found.
+    """Result of a criterion.
 
     Args:
       status: one of `STATUSES`. "not shown": the runs do not decide it. "not testable": no runs of this study could.
@@ -80,6 +80,16 @@ def source(text: str, *, controls: tuple[str, ...] = ()) -> Callable[[Claim], Cl
         return claim
 
     return note
+
+
+def make_claim(name: str, text: str, criterion: str, judge: Claim, where: str = "ours") -> Claim:
+    """A claim that is made in a loop, say one for every agent. Args: where: the paper has it, or "ours"."""
+
+    def claim(table: Any) -> Verdict:
+        return judge(table)
+
+    claim.__name__, claim.__doc__ = name, f"{text}\n\n{criterion}"
+    return source(where)(claim)
 
 
 def judged(claims: Iterable[Claim], table: Any) -> list[Judged]:

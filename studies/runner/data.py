@@ -6,13 +6,14 @@ checkpoint, and `provenance.json`, a list of {arms, seeds, session}: where the r
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -55,8 +56,21 @@ def stored(study: ModuleType) -> pl.DataFrame:
     return study.load(here) if hasattr(study, "load") else pl.read_parquet(here / "runs.parquet")
 
 
+def of_latest(function: Callable[[pl.DataFrame], Any]) -> Callable[[pl.DataFrame], Any]:
+    """Decorator: keep the result for the latest table, because claims, tables and figures of a study share it."""
+    kept: list[Any] = []
+
+    @functools.wraps(function)
+    def cached(table: pl.DataFrame) -> Any:
+        if not kept or kept[0] is not table:
+            kept[:] = table, function(table)
+        return kept[1]
+
+    return cached
+
+
 def provenance(study: ModuleType) -> list[dict[str, Any]]:
-    """Where the stored rows come from: arms, seeds and session of each part."""
+    """Sources of the stored rows: arms, seeds and session of each part."""
     return json.loads((folder(study) / "provenance.json").read_text("utf-8"))
 
 
@@ -94,7 +108,7 @@ def different(one: pl.DataFrame, two: pl.DataFrame) -> str:
 
 
 def session(command: str) -> dict[str, str]:
-    """What made runs: command, commit, date, machine, precision."""
+    """Session that made runs: command, commit, date, machine, precision."""
     git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True)
     return {
         "command": command,

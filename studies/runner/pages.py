@@ -70,7 +70,7 @@ def is_of_the_paper(claim: Claim) -> bool:
 
 
 def texts_of(study: ModuleType, table: Any, claims: Sequence[Judged] | None = None) -> dict[str, str]:
-    """Everything that a page has between markers."""
+    """All texts between markers of a page."""
     found = judged(study.CLAIMS, table) if claims is None else claims
     return {**({"verdicts": verdicts(found)} if study.CLAIMS else {}), **study.tables(table)}
 

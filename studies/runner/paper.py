@@ -74,7 +74,7 @@ def replay_cell(results: Results, arm: str) -> str:
 
 
 def why_not(results: Results, arm: str) -> str:
-    """Why an arm has no score."""
+    """The reason why an arm has no score."""
     return "reduced size, see below" if arm in results.reduced else NOT_RUN
 
 

@@ -1,6 +1,6 @@
 """Figures: one look for all studies, and the plots that several have. The same runs give the same bytes.
 
-Colours are the Okabe–Ito palette, and viridis for a grid of fixed λs; arms differ in markers, too.
+Colours are the Okabe–Ito palette, and viridis for a grid of fixed λs; arms also differ in markers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SMALL = {"xtick.labelsize": 7, "ytick.labelsize": 7, "legend.fontsize": 7, "svg.
 
 
 class Look(NamedTuple):
-    """How an arm is drawn."""
+    """Look of an arm."""
 
     color: str
     marker: str
@@ -127,7 +127,7 @@ def powers_of_ten(axis: Any) -> None:
 
 
 def thinned(episodes: np.ndarray, until: int) -> np.ndarray:
-    """Which checkpoints to draw, bool[K]: those up to `until`, thinned where some lie much closer than others."""
+    """Checkpoints to draw, bool[K]: those up to `until`, thinned where some lie much closer than others."""
     inside = episodes <= until
     gaps = np.diff(episodes[inside], prepend=0)
     if gaps.max() <= 3 * gaps.min():

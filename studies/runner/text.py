@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+DIVERGED = -1e6
+"""Normalised scores below this count as −∞, the score of a run that diverged; so do means that contain one."""
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -20,7 +22,7 @@ def number_text(value: float, scale: float | None = None) -> str:
 
 
 def spread_text(mean: float, sd: float | None) -> str:
-    """A mean with its standard deviation, where there is one: "669 ± 17"."""
+    """A mean with its standard deviation, if there is one: "669 ± 17"."""
     return number_text(mean) + ("" if sd is None or np.isnan(sd) else f" ± {number_text(sd, mean)}")
 
 
@@ -30,10 +32,15 @@ def seeds_text(count: int) -> str:
 
 
 def score_text(value: float) -> str:
-    """A relative score: two decimals; "diverged" for −∞."""
+    """A normalised score with two decimals, "0.93"; −∞ for a method that diverged."""
     if np.isnan(value):
         return "–"
-    return "diverged" if value == -np.inf else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
+    return "−∞" if value < DIVERGED else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
+
+
+def minus(text: str) -> str:
+    """The text with the sign for minus in numbers."""
+    return text.replace(" -", " −").replace("[-", "[−").replace("−--", "---")
 
 
 def estimate_text(found: Sequence[float]) -> str:

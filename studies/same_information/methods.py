@@ -63,7 +63,7 @@ SHARE_TEXT = {0.0: "no expected errors", 0.5: "ρ = ½", 0.75: "ρ = ¾", 1.0: "
 
 
 def label(name: str) -> str:
-    """What tables call a method."""
+    """Label of a method in tables."""
     rule, _, share = name.partition("+")
     text = LABELS.get(rule) or f"λ = {rule.partition('-')[2]}, {rule.partition('-')[0]}"
     return f"{text}, {SHARE_TEXT[float(share)]}" if share else text

@@ -8,7 +8,6 @@ normalisation are those of the credit study.
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,15 +17,14 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
-import chunked_td as ctd
 from chunked_td.statistics import Estimate, holm, normalised, paired_test
-from chunked_td.sweeps import sweep
+from studies.credit import families as credit_families
+from studies.credit import study as credit
 from studies.credit.normalised import Runs, Scored, raw_scores, scored
-from studies.credit.scoring import SolvedProblem, prepare, scores
-from studies.credit.tables import minus
-from studies.runner.criteria import FAILS, HOLDS, IN_PART, LEVEL, NOT_SHOWN, Claim, Verdict, source
+from studies.runner.criteria import FAILS, HOLDS, IN_PART, LEVEL, NOT_SHOWN, Claim, Verdict, make_claim, source
+from studies.runner.data import of_latest
 from studies.runner.plots import legend_below, new_figure
-from studies.runner.text import SUPERSCRIPTS, markdown
+from studies.runner.text import SUPERSCRIPTS, markdown, minus, score_text
 from studies.same_information.families import FAMILIES
 from studies.same_information.methods import (
     FIXED,
@@ -42,59 +40,36 @@ from studies.same_information.methods import (
 
 KEY = ("family", "setting", "behaviour", "arm", "exponent", "seed")
 EXPONENTS, SEEDS = (0, -1, -2, -3, -4, -6), 24
-BEHAVIOURS = ("given", "bonus")
 SCORES = ("values", "decisions", "control")
 REFERENCES = tuple(named(rule, 0) for rule in FIXED)
 """0 is the worst and 1 the best of these: fixed λs without expected errors."""
 CANDIDATE, HALF, BEST = named("lineage", 1), named("lineage", 0.5), "best"
 WORST = -0.1
-"""A mean difference in control below this stands against ρ = 1 as the default."""
+"""A mean difference in control below this is evidence against ρ = 1 as the default."""
 
 # ---- what is run
 
 
-@functools.lru_cache(maxsize=8)
-def problem(family: str, setting: Any) -> tuple[ctd.TransitionTable, SolvedProblem]:
-    """A problem, and what is exactly known of it."""
-    table = FAMILIES[family].problem(setting)
-    return table, prepare(table, FAMILIES[family].discount)
+credit_families.FAMILIES.update(FAMILIES)  # `credit.run` finds a family by its id
 
 
-def run(step_size: Any, seed: Any, *, family: str, setting: Any, behaviour: str, **method: Any) -> list[dict[str, Any]]:
+def run(step_size: Any, seed: Any, **cell: Any) -> list[dict[str, Any]]:
     """Runs: their scores, and the mean of their processor time in seconds."""
-    about, (table, exact) = FAMILIES[family], problem(family, setting)
     began = time.process_time()
-    found = scores(
-        table, exact, behaviour, method, step_sizes=step_size, seeds=seed, threads=1,
-        episodes=about.episodes, epsilon=about.epsilon,
-    )  # fmt: skip
-    found["seconds"] = np.full(len(seed), (time.process_time() - began) / len(seed))
-    return [dict(zip(found, each, strict=True)) for each in zip(*found.values(), strict=True)]
+    found = credit.run(step_size, seed, **cell)
+    seconds = (time.process_time() - began) / len(seed)
+    return [{**each, "seconds": seconds} for each in found]
 
 
 def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
     """Every method on every problem; quick: two problems, a few methods, four seeds."""
     problems = [(name, setting) for name, family in FAMILIES.items() for setting in family.settings]
-    methods: Mapping[str, Any] = METHODS
+    methods, sizes, seeds = METHODS, [2.0**j for j in EXPONENTS], SEEDS
     if quick:
-        problems = [("selling", 8), ("gamble", 8)]
         few = ("accumulating-0", "accumulating-0.8", "replacing-0.9", "accumulating-1", "lineage")
         methods = {named(rule, share): METHODS[named(rule, share)] for rule in few for share in (0, 0.5, 1)}
-    arms = {
-        " ".join((name, str(setting), behaviour, method)): {
-            "family": name, "setting": setting, "behaviour": behaviour, **methods[method]
-        }
-        for behaviour in BEHAVIOURS for name, setting in problems for method in methods
-    }  # fmt: skip
-    sizes = [2.0**j for j in (EXPONENTS[::2] if quick else EXPONENTS)]
-    table = sweep(run, arms, sizes, range(4 if quick else SEEDS), out=out, together=len(sizes) * SEEDS, **how)
-    names = pl.col("arm").str.split(" ")
-    return table.select(
-        *(names.list.get(k).alias(name) for k, name in enumerate(KEY[:4])),
-        pl.col("step_size").log(2.0).round().cast(pl.Int8).alias("exponent"),
-        pl.col("seed").cast(pl.Int16),
-        pl.col("score", "decision", "seconds").cast(pl.Float32),
-    )
+        problems, sizes, seeds = [("selling", 8), ("gamble", 8)], sizes[::2], 4
+    return credit.run_all(out, problems, methods, sizes, range(seeds), run=run, together=len(sizes) * SEEDS, **how)
 
 
 # ---- comparisons
@@ -109,7 +84,7 @@ class Comparison(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What came of a comparison. Args: p: exact. adjusted: after Holm's correction. ahead: in how many families."""
+    """Result of a comparison. Args: p: exact. adjusted: after Holm's correction. ahead: in how many families."""
 
     ours: str
     theirs: str
@@ -144,17 +119,12 @@ class Results(NamedTuple):
     compared: dict[int, Found]
 
 
-_LATEST: dict[str, Any] = {}
-
-
+@of_latest
 def results(table: pl.DataFrame) -> Results:
-    """Everything that claims and tables are made of; that of the latest table is kept."""
-    if _LATEST.get("table") is not table:
-        raw = raw_scores(table)
-        found = {name: scored(raw[name], REFERENCES) for name in SCORES if name in raw}
-        compared = {**compare(found, PRIMARY), **compare(found, SECONDARY)}
-        _LATEST.update(table=table, results=Results(raw, found, compared))
-    return _LATEST["results"]
+    """Runs, normalised scores and comparisons."""
+    raw = raw_scores(table)
+    found = {name: scored(raw[name], REFERENCES) for name in SCORES if name in raw}
+    return Results(raw, found, {**compare(found, PRIMARY), **compare(found, SECONDARY)})
 
 
 def best_fixed(found: Scored, share: float) -> str:
@@ -200,28 +170,20 @@ def text_of(found: Found) -> str:
     )
 
 
-def in_words(number: int) -> str:
-    """What a comparison claims."""
+def claim_of(number: int) -> Claim:
+    """A registered comparison as a claim."""
     each = {**PRIMARY, **SECONDARY}[number]
     names = {BEST: "the best single fixed λ", "lineage": "lineage"}
     one, two = (f"{names[rule]} with ρ = {'½' if share == 0.5 else f'{share:g}'}" for rule, share in each[1:])
-    return f"{number}. At {each.score}, {one} is better than {two}."
-
-
-def claim_of(number: int) -> Claim:
-    """A registered comparison as a claim."""
-
-    def claim(table: pl.DataFrame) -> Verdict:
-        return verdict_of(results(table).compared[number])
-
     count = "four primary" if number in PRIMARY else "six secondary"
-    claim.__name__ = f"comparison_{number}"
-    claim.__doc__ = f"""{in_words(number)}
-
-    Mean over new families of the difference of normalised scores; exact test by the signs of the family means, p < 0.05
-    after Holm's correction over the {count} comparisons. It does not hold if the same is shown the other way round.
-    """
-    return source("ours")(claim)
+    return make_claim(
+        f"comparison_{number}",
+        f"{number}. At {each.score}, {one} is better than {two}.",
+        "Mean over new families of the difference of normalised scores; exact test by the signs of the family means, "
+        f"p < 0.05 after Holm's correction over the {count} comparisons. It does not hold if the same is shown the "
+        "other way round.",
+        lambda table: verdict_of(results(table).compared[number]),
+    )
 
 
 @source("ours")
@@ -322,12 +284,7 @@ def cell(found: Scored, name: str, note: str = "") -> str:
     """Mean, worst family, and a note."""
     each = found.by_family(name)
     worst = min(each, key=lambda family: each[family])
-    return f"{number(found.mean(name))} ({worst} {number(each[worst])})" + (f", {note}" if note else "")
-
-
-def number(value: float) -> str:
-    """Two decimals; −∞ if a run has diverged."""
-    return "−∞" if value < -1e6 else f"{value:.2f}"
+    return f"{score_text(found.mean(name))} ({worst} {score_text(each[worst])})" + (f", {note}" if note else "")
 
 
 def short(name: str) -> str:
@@ -363,9 +320,9 @@ def every_method(found: Results) -> str:
     rows = []
     for text, ids in rules_of(found):
         for score, part in found.scored.items():
-            rows.append((text, score, *(number(part.mean(ids[share][score])) for share in SHARES)))
+            rows.append((text, score, *(score_text(part.mean(ids[share][score])) for share in SHARES)))
     for name in PLANNERS:
-        rows += [(label(name), s, number(part.mean(name)), *["–"] * 3) for s, part in found.scored.items()]
+        rows += [(label(name), s, score_text(part.mean(name)), *["–"] * 3) for s, part in found.scored.items()]
     return minus(markdown(("rule", "score", "ρ = 0", "ρ = ½", "ρ = ¾", "ρ = 1"), rows))
 
 
@@ -390,7 +347,7 @@ def with_one_size(runs: Runs) -> dict[str, tuple[float, str]]:
 
 
 def references(methods: Mapping[str, np.ndarray]) -> tuple[float, float]:
-    """Where 0 lies, and how far 1 is from it, with step sizes and references chosen on the other half of the seeds."""
+    """Place of 0 and distance of 1 from it; step sizes and references are chosen on the other half of the seeds."""
     half = next(iter(methods.values())).shape[1] // 2
     best, worst = [], []
     for choose, score in ((slice(half, None), slice(0, half)), (slice(0, half), slice(half, None))):
@@ -418,7 +375,7 @@ def one_step_size(found: Results) -> str:
 
 def size_cell(found: tuple[float, str], note: str = "") -> str:
     """A score with the step size."""
-    return f"{number(found[0])} (α = {found[1]}{', λ = ' + note if note else ''})"
+    return f"{score_text(found[0])} (α = {found[1]}{', λ = ' + note if note else ''})"
 
 
 def power(exponent: int) -> str:
@@ -448,7 +405,7 @@ def left_out(found: Results) -> str:
 
 
 def chosen_sizes(found: Results) -> str:
-    """How often the largest step size is chosen: share of problems and halves, at values."""
+    """Number of problems and halves for which each step size is chosen, at values."""
     rows = []
     for name in (named("lineage", 1), named("lineage", 0.5), found.compared[1].theirs, found.compared[5].theirs):
         picks = []

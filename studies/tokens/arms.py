@@ -7,7 +7,6 @@ from typing import NamedTuple
 TASKS = {
     "forced": "Eight decisions among forced tokens",
     "random": "Eight decisions among forty random tokens",
-    "lengths": "Eight decisions, 32 to 256 tokens",
     "parity": "Parity of eight decisions",
 }
 FIXED = ("0", "0.5", "0.8", "0.9", "0.95", "0.99", "1")
@@ -24,7 +23,7 @@ EXPLORED = {
     "explained-expected": "Σπ², as far as the critic explains",
     "explained": "What the critic leaves unexplained",
 }
-"""Sources that were tried when others had been judged."""
+"""Sources that were added after others had been judged."""
 AGES = (10, 40, 160)
 """Updates of the critic at which the gate is judged."""
 TRAINED = {
@@ -37,10 +36,10 @@ TRAINED = {
 CRITICS = {"learned": "learned critic", "informed": "informed critic"}
 TRAINED_SOURCES = ("vapo", "realised", "expected", "expected-matched", "mature-expected", "value-kernel")
 CONTROLLED = (*TRAINED_SOURCES[2:], "explained-expected")
-"""Those whose λs are also tried in another order."""
+"""Sources whose λs are also run in another order."""
 STEP_SIZES = (4e-3, 1.5e-3, 5e-4)
 FRESH = 100
-"""The first seed of those that confirm."""
+"""The first seed of the confirmation."""
 SINGLE = "0.99"
 """The best single fixed λ for all tasks and critics."""
 

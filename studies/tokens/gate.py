@@ -60,7 +60,7 @@ def _matched(text: Written, said: CriticSays) -> jax.Array:
 
 
 def _mature(text: Written, said: CriticSays) -> jax.Array:
-    """Σπ² where values are mature, 1 where they are initial ones."""
+    """1 − (1 − Σπ²)(1 − I): Σπ² for mature values, 1 for initial ones."""
     return 1.0 - (1.0 - LAMBDAS["expected"](text, said)) * (1.0 - jnp.clip(said.immaturity, 0.0, 1.0))
 
 
@@ -69,7 +69,7 @@ def _unexplained(text: Written, said: CriticSays) -> jax.Array:
 
 
 def _kernel(text: Written, said: CriticSays) -> jax.Array:
-    """Chance that two draws of the next token cannot be told apart by value."""
+    """Probability that two draws of the next token have about the same value, under a Gaussian kernel."""
     pi, errors = jax.nn.softmax(text.logits), advantages(text, said.values, jnp.zeros_like(said.values))
     width = KERNEL_WIDTH * jnp.sqrt(jnp.sum(errors**2) / jnp.sum(text.mask))
     gaps = said.token_values[..., :, None] - said.token_values[..., None, :]

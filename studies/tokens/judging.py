@@ -1,4 +1,4 @@
-"""How advantages and trained policies are judged; the rules were written before the data (README.md)."""
+"""Rules for advantages and trained policies; they were written before the data (`registered.md`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ByTask = dict[str, dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Judged:
-    """What is judged by one rule: the gate, or training beside one critic.
+    """Scores judged by one rule: the gate, or training beside one critic.
 
     Args:
       scores: of all arms. permuted: of those that have a control, with their λs permuted.
@@ -111,5 +111,5 @@ def numbers(judged: Judged, arm: str) -> str:
 
 
 def signed(estimate: Estimate) -> str:
-    """As "+0.014 [−0.001, +0.030]"."""
+    """Text like "+0.014 [−0.001, +0.030]"."""
     return f"{estimate.value:+.3f} [{estimate.low:+.3f}, {estimate.high:+.3f}]".replace("-", "−")

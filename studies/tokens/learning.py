@@ -1,4 +1,4 @@
-"""A small causal transformer, a policy after its warm start, a critic beside it, and what both say about sampled text.
+"""A small causal transformer, a policy after its warm start, and a critic beside it.
 
 The transformer reads whole sequences, or token by token with a cache.
 """
@@ -80,7 +80,7 @@ def apply(shape: TransformerShape, weights: Weights, tokens: jax.Array) -> jax.A
 
 
 def empty_cache(shape: TransformerShape, batch: int) -> Cache:
-    """A cache with nothing in it; of 16 bits where that is faster."""
+    """An empty cache; of 16 bits if that is faster."""
     dtype = jnp.float32 if jax.default_backend() == "cpu" else jnp.bfloat16
     zeros = jnp.zeros((batch, shape.heads, shape.length, shape.width // shape.heads), dtype)
     return Cache((zeros,) * shape.layers, (zeros,) * shape.layers)
@@ -152,7 +152,8 @@ class Networks:
 
 
 class CriticSays(NamedTuple):
-    """What a critic says of the states that generated tokens leave: values, maturity [B, T], token values [B, T, V]."""
+    """Outputs of a critic before each generated token: values and weights I of initial values, both [B, T]; token
+    values [B, T, V]."""
 
     values: jax.Array
     immaturity: jax.Array
@@ -165,7 +166,7 @@ def policy_logits(shape: TransformerShape, weights: Weights, prompts: Prompts, t
 
 
 def ask_critic(shape: TransformerShape, weights: Weights, prompts: Prompts, tokens: jax.Array) -> CriticSays:
-    """What the critic says before each generated token."""
+    """Outputs of the critic before each generated token."""
     out = apply(shape, weights, _read_by_both(prompts, tokens))[:, PROMPT - 1 :]
     return CriticSays(out[..., 0], 1.0 + out[..., 1], out[..., 2:])
 
@@ -261,7 +262,7 @@ def train_critic(
 
 
 def start_critic(networks: Networks, task: TokenTask, policy: Weights) -> Any:
-    """For `train_critic`: the policy's body with a head that says V = 0, Q = 0 and I = 1; its optimiser's state."""
+    """For `train_critic`: the policy's body with a head of V = 0, Q = 0 and I = 1; its optimiser's state."""
     outputs = networks.critic(task).outputs
     weights = {**policy, "head": jnp.zeros((networks.width, outputs)), "bias": jnp.zeros(outputs)}
     return weights, optax.adam(networks.critic_rate).init(weights)

@@ -3,7 +3,7 @@
 First a gate, before any policy is trained: for a policy after its warm start and critics of three ages, the correlation
 of advantages with the true ones. Then policies learn with each λ, beside a learned and an informed critic. Then what
 was found is tried again on fresh seeds. Tasks are made up: one reward at the end of a sequence (`tasks`). The rules by
-which all this is judged were written before the data (README.md).
+which all this is judged were written before the data (`registered.md`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from chunked_td.sweeps import sweep
-from studies.runner.criteria import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, Verdict, source, status_of
+from studies.runner.criteria import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, Verdict, make_claim, source, status_of
+from studies.runner.data import of_latest
+from studies.tokens import judging
 from studies.tokens.arms import (
     AGES,
     CONFIRMED,
@@ -34,7 +36,7 @@ from studies.tokens.arms import (
     TRAINED,
     TRAINED_SOURCES,
 )
-from studies.tokens.judging import Judged, loaded, mean_of, numbers, signed
+from studies.tokens.judging import Judged, mean_of, numbers, signed
 from studies.tokens.tables import confirmed_table, draw, score_table
 
 HERE = Path(__file__).parent
@@ -109,6 +111,8 @@ def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
 
 # ---- the claims
 
+loaded = of_latest(judging.loaded)
+
 
 def _claim(judge: Callable[[Mapping[str, Judged]], Verdict]) -> Callable[[pl.DataFrame], Verdict]:
     """A claim about runs of full size."""
@@ -150,33 +154,28 @@ def everywhere(found: Mapping[str, Judged], arm: str, part: str = "gate") -> Ver
 
 
 def _better_advantages(arm: str) -> Callable[[pl.DataFrame], Verdict]:
-    def judge(found: Mapping[str, Judged]) -> Verdict:
-        return everywhere(found, arm)
-
-    judge.__doc__ = f"""{SOURCES[arm]} as λ per token gives better advantages than the best fixed λ.
-
-    As for the gate, on every task. In part: on some.
-    """
-    judge.__name__ = f"better_advantages_{arm.replace('-', '_')}"
-    return _claim(judge)
+    return make_claim(
+        f"better_advantages_{arm.replace('-', '_')}",
+        f"{SOURCES[arm]} as λ per token gives better advantages than the best fixed λ.",
+        "As for the gate, on every task. In part: on some.",
+        _claim(lambda found: everywhere(found, arm)),
+        "ours, after §6",
+    )
 
 
 def _better_rewards(critic: str, how: str) -> Callable[[pl.DataFrame], Verdict]:
-    def judge(found: Mapping[str, Judged]) -> Verdict:
-        return everywhere(found, "expected", critic)
-
-    judge.__doc__ = f"""With a critic {how}, a policy trained with λ = Σπ² collects more reward than with the best
-    fixed λ.
-
-    On every task: its mean reward lies above that of the best fixed λ and above that of its own λs permuted; step sizes
-    (and the fixed λ) chosen on other seeds, 95 % intervals of paired differences. In part: on some.
-    """
-    judge.__name__ = f"better_rewards_{critic}"
-    return _claim(judge)
+    return make_claim(
+        f"better_rewards_{critic}",
+        f"With a critic {how}, a policy trained with λ = Σπ² collects more reward than with the best fixed λ.",
+        "On every task: its mean reward lies above that of the best fixed λ and above that of its own λs permuted; "
+        "step sizes (and the fixed λ) chosen on other seeds, 95 % intervals of paired differences. In part: on some.",
+        _claim(lambda found: everywhere(found, "expected", critic)),
+        "ours, after §6",
+    )
 
 
 AT_MOST = 0.02
-"""How far below the best fixed λ a λ for all critics may lie."""
+"""Largest distance below the best fixed λ for a λ for all critics."""
 
 
 @_claim
@@ -209,7 +208,7 @@ CLAIMS = (
 
 
 def tables(table: pl.DataFrame) -> dict[str, str]:
-    """What was confirmed, mean rewards by critic, and the gate."""
+    """Confirmation, mean rewards by critic, and the gate."""
     found = loaded(table)
     texts = {"confirmed": confirmed_table(found["confirmed"].scores)} if found["confirmed"].scores else {}
     texts |= {critic: score_table(found[critic], TRAINED) for critic in CRITICS if found[critic].scores}

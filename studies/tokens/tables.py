@@ -30,7 +30,7 @@ def score_table(judged: Judged, titles: Mapping[str, str]) -> str:
 
 
 def confirmed_table(scores: ByTask) -> str:
-    """What the fresh seeds say."""
+    """Results on the fresh seeds."""
     rows = []
     for name, tuned in CONFIRMED.items():
         critic, _, task = name.partition("-")

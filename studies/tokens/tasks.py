@@ -50,7 +50,6 @@ TASKS = {
     for task in (
         TokenTask("forced"),
         TokenTask("random", lengths=(96,), free=40),
-        TokenTask("lengths", lengths=(32, 64, 128, 256)),
         TokenTask("parity", parity=True, skill=0.75),
         TokenTask("two-lengths", lengths=(32, 128)),
         TokenTask("skilled-parity", parity=True, skill=0.9),
@@ -59,11 +58,11 @@ TASKS = {
 
 
 class TokenLayout(NamedTuple):
-    """Where what stands, for every length code; drawn once per seed. `right` maps a symbol to its answer."""
+    """Kinds of the positions, for every length code; drawn once per seed. `right` maps a symbol to its answer."""
 
     lengths: jax.Array  # int32[codes]
     kinds: jax.Array  # int32[codes, T]
-    numbers: jax.Array  # int32[codes, T]: which decision, where one is made
+    numbers: jax.Array  # int32[codes, T]: number of the decision at a position, if it has one
     forced: jax.Array  # int32[T]
     right: jax.Array  # int32[ANSWERS]
 

@@ -1,4 +1,4 @@
-"""The three wrong models: what a count model is shown instead of the next state that came."""
+"""The three wrong models: the next states that a count model is shown instead of the sampled ones."""
 
 from __future__ import annotations
 

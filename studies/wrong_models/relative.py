@@ -73,7 +73,7 @@ class RelativeScores:
         return found
 
     def _drawn(self) -> np.ndarray:
-        """Which problem is at each place of each sample, or −1: int64[families · most settings, RESAMPLES]."""
+        """The problem at each place of each sample, or −1: int64[families · most settings, RESAMPLES]."""
         families: dict[str, list[int]] = {}
         for i, (family, _) in enumerate(self.problems):
             families.setdefault(family, []).append(i)

@@ -28,7 +28,7 @@ from chunked_td import (
 )
 from chunked_td.simulation import simulate
 from chunked_td.statistics import Estimate
-from studies.credit.families import FAMILIES
+from studies.credit.families import FAMILIES, middles
 from studies.runner import plots
 from studies.runner.criteria import FAILS, HOLDS, IN_PART, Verdict, source
 from studies.runner.text import estimate_text, markdown
@@ -102,16 +102,15 @@ def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
         "planning": (with_errors(METHODS), STEP_SIZES, 30),
         "expected-errors": (with_errors(EXPECTED_ERRORS), STEP_SIZES[:9], 20),
     }
-    found = []
+    found, every = [], [(family, setting) for family in WRONG for setting in FAMILIES[family].settings]
     for comparison, (arms, sizes, seeds) in comparisons.items():
         sizes, seeds = (sizes[:8:2], 10) if quick else (sizes, seeds)
         own = {arm: sizes[:1] if arm.startswith("solved") else sizes for arm in arms}  # it has no step size
-        for family in WRONG:
-            for setting in FAMILIES[family].middle if quick else FAMILIES[family].settings:
-                where = {"out": out / comparison / f"{family}-{setting}", "family": family, "setting": setting}
-                table = sweep(run, arms, own, range(seeds), **where, **how)
-                named = {"comparison": comparison, "family": family, "setting": str(setting)}
-                found.append(table.select(*(pl.lit(text).alias(name) for name, text in named.items()), pl.all()))
+        for family, setting in middles(*WRONG) if quick else every:
+            where = {"out": out / comparison / f"{family}-{setting}", "family": family, "setting": setting}
+            table = sweep(run, arms, own, range(seeds), **where, **how)
+            named = {"comparison": comparison, "family": family, "setting": str(setting)}
+            found.append(table.select(*(pl.lit(text).alias(name) for name, text in named.items()), pl.all()))
     return pl.concat(found)
 
 
@@ -165,7 +164,7 @@ CLAIMS = (robust_where_planning_is_not,)
 
 
 def tables(table: pl.DataFrame) -> dict[str, str]:
-    """What each method loses by each error."""
+    """Loss of each method by each error."""
     found, rows = scores(table), []
     for arm, label in LABELS.items():
         cells = [estimate_text(found.difference(arm, f"{arm}-{error}")) for error in ERRORS]

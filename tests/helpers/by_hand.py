@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-NAMES = ("symbol_in", "time_in", "recurrent", "bias", "out", "out_bias", "state_out", "state_out_bias")
+NAMES = ("symbol_in", "time_in", "recurrent", "bias", "out", "out_bias")
 
 
 def parameters_of(predictor):
-    found = {name: getattr(predictor, name) for name in NAMES}
-    return {name: np.asarray(value, np.float64) for name, value in found.items() if value is not None}
+    return {name: np.asarray(getattr(predictor, name), np.float64) for name in NAMES}
 
 
 def sigmoid(x):
@@ -63,15 +62,15 @@ def output_side(p, state, item, alphabet, bits):
     return nats, np.concatenate([shares, on - want]), logits
 
 
-def window(p, cell, alphabet, bits, state, previous, items, targets=None, foresight=0.0):
-    """Loss, gradients and last state of one window of one sequence.
+def window(p, cell, alphabet, bits, state, previous, items):
+    """Loss, −ln P, gradients and last state of one window of one sequence.
 
     Args:
-      items: list of tuples (symbol, times…), only those that exist. targets: states to foresee, or None.
+      items: list of tuples (symbol, times…), only those that exist.
     """
     trail, loss, nats = [], 0.0, 0.0
     grads = {name: np.zeros_like(value) for name, value in p.items()}
-    for i, item in enumerate(items):
+    for item in items:
         x = encode(previous, alphabet, bits)
         new, memory = cell_forward(p, cell, x, state)
         cost, dlogits, _ = output_side(p, new, item, alphabet, bits)
@@ -80,12 +79,6 @@ def window(p, cell, alphabet, bits, state, previous, items, targets=None, foresi
         grads["out"] += np.outer(new, dlogits)
         grads["out_bias"] += dlogits
         dstate = p["out"] @ dlogits
-        if targets is not None:
-            miss = new @ p["state_out"] + p["state_out_bias"] - targets[i]
-            loss += foresight * np.sum(miss**2)
-            grads["state_out"] += 2 * foresight * np.outer(new, miss)
-            grads["state_out_bias"] += 2 * foresight * miss
-            dstate = dstate + 2 * foresight * p["state_out"] @ miss
         trail.append((x, state, new, memory, dstate))
         state, previous = new, item
     d = np.zeros_like(state)

@@ -11,13 +11,14 @@ import pytest
 import chunked_td as ctd
 from chunked_td.simulation import simulate
 from chunked_td.statistics import cross_fitted
+from studies.credit import again, study
 from studies.credit import families as credit_families
-from studies.credit import study
 from studies.credit.exploration import ReturnBonus
-from studies.credit.families import DESIGN, HELD_OUT, Family
+from studies.credit.families import DESIGN, HELD_OUT, Family, middles
 from studies.credit.methods import ARMS, FIXED, RULE, STEPS, FallingLambda
-from studies.credit.normalised import on_common_seeds, raw_scores, score_text, scored, with_tied
+from studies.credit.normalised import on_common_seeds, raw_scores, scored, with_tied
 from studies.credit.scoring import ChainRoom, checkpoints, greedy_return, prepare, scores_of_values
+from studies.runner.text import score_text
 
 LOOP = {
     0: {0: [(0.8, 1, 0.0, False), (0.2, 0, -0.1, False)], 1: [(1.0, 2, 0.0, False)]},
@@ -157,7 +158,7 @@ def test_families_are_of_one_kind_each_and_claims_wait_for_held_out_ones():
 
 
 def test_scores_of_diverged_runs_are_no_numbers():
-    assert score_text(-2.8e28) == "−∞"
+    assert score_text(-2.8e28) == score_text(-np.inf) == "−∞"
     assert score_text(-302.92) == "−302.92"
     assert score_text(float("nan")) == "–"
 
@@ -165,7 +166,7 @@ def test_scores_of_diverged_runs_are_no_numbers():
 def test_runs_have_the_columns_of_the_stored_ones(tmp_path):
     """And they are the same numbers, run again."""
     arms = {name: ARMS[name] for name in (RULE, "replacing-0.8")}
-    table = study.run_all(tmp_path, ["rooms"], arms, [0.25], range(4), quiet=True)
+    table = study.run_all(tmp_path, middles("rooms"), arms, [0.25], range(4), quiet=True)
     again = pl.read_parquet(study.again.HERE / "again.parquet")
     assert table.schema == again.schema == pl.read_parquet_schema(study.again.HERE / "runs.parquet")
     both = table.join(again, on=list(study.KEY))
@@ -176,7 +177,7 @@ def test_runs_have_the_columns_of_the_stored_ones(tmp_path):
 
 def test_families_of_one_setting_run(tmp_path, monkeypatch):
     monkeypatch.setitem(credit_families.FAMILIES, "loop", replace(FAMILY, settings=(2,)))
-    table = study.run_all(tmp_path, ["loop"], {"mine": ARMS["replacing-0.8"]}, [0.25], range(2), quiet=True)
+    table = study.run_all(tmp_path, middles("loop"), {"mine": ARMS["replacing-0.8"]}, [0.25], range(2), quiet=True)
     assert table["setting"].unique().to_list() == ["2"]
     assert len(table) == 4
 
@@ -191,3 +192,10 @@ def test_methods_with_fewer_seeds_are_left_out_or_all_are_cut_to_theirs():
     assert list(cut) == [("order", "1")]
     np.testing.assert_array_equal(cut["order", "1"][RULE], runs[RULE][:, :20])
     np.testing.assert_array_equal(*(scored(cut).cells["order"]["1"][name] for name in (RULE, STEPS)))
+
+
+def test_a_replicated_run_comes_out_again_to_the_bit(tmp_path):
+    stored = pl.read_parquet(again.HERE / "again.parquet").filter(family="slope", arm="replacing-0.8")
+    found = again.runs_again(tmp_path, ["slope"], ["replacing-0.8"], quiet=True)
+    keys = ["behaviour", "exponent", "seed"]
+    assert found.sort(keys).equals(stored.select(found.columns).sort(keys))

@@ -60,7 +60,7 @@ def test_what_is_chosen_is_named_and_left_out_where_nothing_is_told_apart():
     said = " ".join(view.caveats())
     assert "designed on: Delay, Random walk" in said
     assert "(marked *): Four rooms" in said
-    assert "Left out of control, fixed λs not told apart: walk 1" in said
+    assert "Left out of control, best and worst fixed λ too close: walk 1" in said
     assert "10 seeds" in said
     nothing = Answer.of(runs({**alike, "mine": 0.7}, families=("walk",), noise=0.1), {}, ["mine"])
     assert "nothing is scored" in nothing.sentences("mine")[0]
@@ -85,13 +85,30 @@ def test_the_table_is_short_and_has_what_the_sentences_name():
     assert view.table(None).count("\n| ") - 1 == len(view.methods) == len(FIXED) + 15  # the rule, tied, mine and twelve
 
 
-def test_runs_that_diverge_are_shown_as_such(tmp_path):
-    view = Answer.of(runs({"mine": -1e35}), {"mine": "Mine"}, ["mine"])
+@pytest.mark.parametrize("level", [-1e35, -1e9, -np.inf])
+def test_runs_that_diverge_are_shown_as_such_and_not_averaged(tmp_path, level):
+    """On one family of three, and on all: no cell, interval or sentence has a number that stands for −∞."""
+    levels = {("mine", "walk"): level, "wild": level}
+    view = Answer.of(runs(levels), {"mine": "Mine", "wild": "Wild"}, ["mine", "wild"])
     page = write_answer(tmp_path, view).read_text(encoding="utf-8")
-    assert "| Mine | −∞ (−∞) | −∞ (−∞) | −∞ (−∞) |" in page
-    assert "runs diverged" in page
-    assert "e+" not in page
+    for label in ("Mine", "Wild"):
+        assert f"| {label} | −∞ (−∞) | −∞ (−∞) | −∞ (−∞) |" in page
+        assert f"{label} and the best single fixed λ: values −∞ against 1.00, worse: runs diverged" in page
+    assert not re.search(r"e\+|inf|nan|\d{5}", page)
     assert (tmp_path / "figures" / "mine.svg").is_file()
+
+
+def test_two_methods_that_diverge_have_no_difference():
+    found = Answer.of(runs({"mine": -np.inf, "wild": -np.inf}), {}, ["mine"]).scores["values"]
+    assert np.isnan(found.difference("mine", "wild").value)
+    assert found.difference("replacing-1", "wild").value == np.inf
+
+
+def test_a_problem_whose_worst_fixed_lambda_diverges_has_no_scale_and_is_left_out():
+    lost = {(name, "walk"): -np.inf for name in ("accumulating-0", "replacing-0")}
+    view = Answer.of(runs({"mine": 0.7, **lost}), {}, ["mine"])
+    assert all(each.unclear == ("walk 1",) for each in view.scores.values())
+    assert np.isfinite(view.scores["values"].mean("mine"))
 
 
 FAMILY = """

@@ -9,7 +9,7 @@ import pytest
 
 from chunked_td.analysis.exact import ExactModel
 from chunked_td.envs.table import TransitionTable
-from studies.credit.families import DESIGN, Family
+from studies.credit.families import DESIGN, Family, middles
 from studies.credit.families.corridors import corridor
 from studies.credit.families.held_out import FAMILIES
 
@@ -160,7 +160,7 @@ def test_problems_can_be_solved(family: Family) -> None:
     assert len(family.settings) == 3
     for setting in family.settings:
         assert np.isfinite(ExactModel(family.problem(setting)).evaluate("uniform", family.discount).v).all()
-    assert family.middle == (family.settings[1],)
+    assert middles(family.id) == [(family.id, family.settings[1])]
 
 
 def test_the_noise_of_a_corridor_has_the_size_that_was_asked_for() -> None:

@@ -38,7 +38,7 @@ def test_an_arm_reaches_as_far_as_every_shorter_length_is_solved():
     lengths = {50: 20, 100: 18, 250: 17, 500: 20}
     found = marks(*(runs("chunked-falling", corridor, solved) for corridor, solved in lengths.items()))
     assert reached(found, "passive", "chunked-falling") == 100
-    assert reached(found, "passive", "sarsa-0-falling") == 0
+    assert reached(found, "passive", "chunked-strong") == 0
 
 
 @pytest.mark.parametrize(

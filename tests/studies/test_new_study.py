@@ -44,8 +44,8 @@ def test_a_new_study_goes_through_every_command(clone):
     assert "| 0.1 | 0." in studies(clone, "run", "coin", "--quick")
     assert not (folder / "runs.parquet").exists()
     studies(clone, "run", "coin")
-    assert studies(clone, "store", "coin") == "coin: 400 new rows\n"
-    assert studies(clone, "store", "coin") == "coin: 0 new rows\n"
+    assert studies(clone, "store", "coin") == "coin: 400 new rows; next: python -m studies report coin\n"
+    assert studies(clone, "store", "coin").startswith("coin: 0 new rows;")
     (source,) = json.loads((folder / "provenance.json").read_text("utf-8"))
     assert source["session"]["command"] == "python -m studies run coin"
     said = studies(clone, "claims", "coin")
@@ -75,5 +75,5 @@ def test_stored_rows_are_never_replaced(clone):
     )
     assert stored.read_bytes() == before
     table[3:].write_parquet(stored)
-    assert studies(clone, "store", "coin") == "coin: 3 new rows\n"
+    assert studies(clone, "store", "coin").startswith("coin: 3 new rows;")
     assert pl.read_parquet(stored).equals(pl.concat([table[3:], table[:3]]))

@@ -16,7 +16,7 @@ from studies.tokens.judging import Judged, loaded
 jax = pytest.importorskip("jax")
 
 
-@pytest.mark.parametrize("name", ["forced", "random", "lengths", "parity"])
+@pytest.mark.parametrize("name", ["forced", "random", "two-lengths", "parity"])
 def test_rewards_by_hand(name):
     from studies.tokens import tasks
 

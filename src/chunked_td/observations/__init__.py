@@ -12,7 +12,7 @@
 Features are passed to a learner as `indexer=`. A learner with features is a table learner whose table is written anew
 whenever an observation comes in: the row of x_{t+1} is filled with Q(x_{t+1}, ·) before anything reads it. So policies,
 λ sources, models, saving, comparisons and explanations are those of tables. The state ids that models count and λ
-sources look up are *codes*: cells of a grid over the observations. `learners/linear_values.py` has the values and traces.
+sources look up are *codes*: cells of a grid over the observations. Values and traces: `learners.linear_values`.
 """
 
 from chunked_td.observations.codebook import Codebook

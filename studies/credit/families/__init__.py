@@ -11,6 +11,8 @@ Yours is a Python file with `Family` objects: `python -m studies credit --famili
 
 from __future__ import annotations
 
+from typing import Any
+
 from chunked_td._loading import load_file
 from studies.credit.families import corridors, held_out, wandering
 from studies.credit.families.family import Family
@@ -33,6 +35,11 @@ def family_called(name: str) -> Family:
     return FAMILIES[name]
 
 
+def middles(*names: str) -> list[tuple[str, Any]]:
+    """(family, setting) of these families at the middle position of their dial."""
+    return [(name, FAMILIES[name].settings[len(FAMILIES[name].settings) // 2]) for name in names]
+
+
 def read_families(path: str) -> list[str]:
     """Add the families in a Python file of the user's; returns their ids."""
     module = load_file(path, "--families")
@@ -46,4 +53,4 @@ def read_families(path: str) -> list[str]:
     return [family.id for family in found]
 
 
-__all__ = ["DESIGN", "FAMILIES", "HELD_OUT", "Family", "family_called", "read_families"]
+__all__ = ["DESIGN", "FAMILIES", "HELD_OUT", "Family", "family_called", "middles", "read_families"]

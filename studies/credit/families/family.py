@@ -1,4 +1,4 @@
-"""What a family of problems is: one generator with dials, and the settings of one dial that are run."""
+"""A family of problems: one generator with dials, and the settings of one dial that are run."""
 
 from __future__ import annotations
 
@@ -39,11 +39,6 @@ class Family:
     def problem(self, setting: Any) -> ctd.TransitionTable:
         """The problem at one position of the dial."""
         return self.make(**{**self.fixed, self.dial: setting})
-
-    @property
-    def middle(self) -> tuple[Any, ...]:
-        """The middle position of the dial, alone."""
-        return (self.settings[len(self.settings) // 2],)
 
 
 def family(id: str, title: str, dial: str, settings: tuple[Any, ...], **more: Any) -> Callable[..., Family]:

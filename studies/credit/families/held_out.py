@@ -321,7 +321,7 @@ def _latest_env(name: str) -> Any:
 
 
 def _published(env: Any, *, astray: float, unit: float, horizon: int) -> TransitionTable:
-    """What can be reached of the table that an environment publishes, with rewards in units of `unit`."""
+    """The reachable part of the table that an environment publishes, with rewards in units of `unit`."""
     P, chances = env.unwrapped.P, np.asarray(env.unwrapped.initial_state_distrib)
     n_actions = int(env.action_space.n)
 

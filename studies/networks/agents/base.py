@@ -1,4 +1,4 @@
-"""What both kinds of agents share: how they read tasks and memories, and what they count."""
+"""The base of both kinds of agents: reading tasks and memories, and tallies."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class DeepAgent:
 
     @property
     def bootstrap(self) -> str:
-        """What λ may depend on."""
+        """The bootstrap, "v" or "q": λ may depend on x, or on (x, a)."""
         return V
 
     def sizes(self, batch: int = 1) -> SourceSizes:
-        """What the run's λ source must know."""
+        """Sizes that the run's λ source needs to build its state."""
         memory, space, hidden = self.settings.memory, self.task.space, self.settings.hidden
         inputs = space.n_inputs if memory is None else memory.n_inputs(space.n_inputs)
         features = hidden[-1] if hidden else inputs
@@ -42,11 +42,11 @@ class DeepAgent:
         return () if memory is None else memory.model.init(key, percepts)
 
     def start_luck(self) -> Any:
-        """The number of draws per TD error as a number of the run; nothing where there is one."""
+        """Draws per TD error as an array of the run; () for one draw."""
         return jnp.asarray(self.settings.luck, jnp.int32) if self.settings.luck > 1 else ()
 
     def begin(self, model: Any, observation: jax.Array) -> tuple[jax.Array, Any]:
-        """What is read in the first state of an episode, and what is remembered."""
+        """Inputs of values and policy in the first state of an episode, and the memory."""
         inputs, memory = self.task.space.inputs(observation), self.settings.memory
         if memory is None:
             return inputs, ()
@@ -54,7 +54,7 @@ class DeepAgent:
         return memory.read(recall), recall
 
     def arrive(self, model: Any, recall: Any, action: jax.Array, observation: jax.Array) -> tuple[jax.Array, Any]:
-        """What is read after an action, and what is remembered."""
+        """Inputs of values and policy after an action, and the memory."""
         inputs, memory = self.task.space.inputs(observation), self.settings.memory
         if memory is None:
             return inputs, ()
@@ -62,13 +62,13 @@ class DeepAgent:
         return memory.read(recall), recall
 
     def draw_groups(self) -> jax.Array:
-        """Of the further draws that the source asks for, which share an action: all for Q, three at a time for V."""
+        """Group of each further draw; draws of a group share an action: one group for Q, three draws each for V."""
         samples = _samples(self.source)
         return jnp.arange(samples) // (samples if self.bootstrap == Q else 3)
 
 
 def _samples(source: Any) -> int:
-    """How many draws a source, or any of those in it, asks for."""
+    """Draws that a source, or any source within it, requires."""
     return max([getattr(source, "samples", 0), *map(_samples, getattr(source, "sources", ()))])
 
 
@@ -77,7 +77,7 @@ class RunTally(NamedTuple):
 
     episodes: jax.Array
     score: jax.Array  # sum over episodes that ended
-    returns: jax.Array  # likewise
+    returns: jax.Array  # sum over episodes that ended
     steps: jax.Array
     lambda_: jax.Array  # sum over steps
 

@@ -30,7 +30,7 @@ from studies.networks.tasks.base import TaskStep
 
 @dataclass(frozen=True)
 class PpoSettings:
-    """What is fixed at compile time.
+    """Settings fixed at compile time.
 
     Attributes:
       hidden: units of the layers of either network. discount: γ. environments: B. steps: T, per rollout.
@@ -73,7 +73,7 @@ class PpoState(NamedTuple):
     clock: jax.Array
     key: jax.Array
     model: Any = ()  # of the memory
-    recall: Any = ()  # a `Recall` [B, ...] where there is a memory
+    recall: Any = ()  # a `Recall` [B, ...] with a memory
     luck: Any = ()  # as in `StreamState`
 
 
@@ -94,7 +94,7 @@ class Moment(NamedTuple):
     returns: jax.Array
     draws: Any
     recall: Any  # in the states that steps leave, without the kept percepts
-    further: Any = ()  # sum of r + γ V(x') over further draws, where there are any
+    further: Any = ()  # sum of r + γ V(x') over further draws, if any
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class PpoAgent(DeepAgent):
         return PpoState(networks, moments, source, world, inputs, codes, *begun, model, recall, self.start_luck())
 
     def block(self, learning_rate: Any, now: PpoState, steps: int) -> tuple[PpoState, RunTally]:
-        """As many whole rollouts as `steps` transitions hold, at least one, and what was counted on the way."""
+        """Whole rollouts within `steps` transitions, at least one, and their tally."""
 
         def one(_: Any, carry: tuple[PpoState, RunTally]) -> tuple[PpoState, RunTally]:
             state, r = self.collect(carry[0])
@@ -144,36 +144,29 @@ class PpoAgent(DeepAgent):
         copies = self.settings.environments
 
         def step(carry: PpoState, number: jax.Array) -> tuple[PpoState, Moment]:
-            act, move, begin, draw = step_keys(carry, number)
-            chosen = self.choose(carry, act)
-            done = jax.vmap(self.task.step)(jax.random.split(move, copies), carry.task, chosen[1])
+            key = jax.random.fold_in(jax.random.fold_in(carry.key, 4 + 2 * carry.clock), number)
+            act, move, begin, draw = jax.random.split(key, 4)
+            outputs = apply_mlp(carry.networks.actor, carry.inputs)[0]
+            action = jax.random.categorical(act, outputs)
+            done = jax.vmap(self.task.step)(jax.random.split(move, copies), carry.task, action)
             fresh = jax.vmap(self.task.reset)(jax.random.split(begin, copies))
-            draws = self._draws(carry, chosen[0], draw) if self.source.needs_draws else None
-            after, moment = self.record(carry, chosen, done, fresh, draws)
-            return after, moment._replace(further=self._further(carry, chosen[1], jax.random.fold_in(draw, 2)))
+            draws = self._draws(carry, outputs, draw) if self.source.needs_draws else None
+            further = self._further(carry, action, jax.random.fold_in(draw, 2))
+            return self._record(carry, outputs, action, done, fresh, draws, further)
 
         return jax.lax.scan(step, now, jnp.arange(self.settings.steps))
 
-    def choose(self, now: PpoState, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Outputs of the policy in the present states, and actions: [B, ...]."""
-        outputs = apply_mlp(now.networks.actor, now.inputs)[0]
-        return outputs, jax.random.categorical(key, outputs)
-
-    def record(
-        self, now: PpoState, chosen: tuple[Any, Any], done: TaskStep, fresh: Any, draws: Any = None
+    def _record(
+        self, now: PpoState, outputs: jax.Array, action: jax.Array, done: TaskStep, fresh: Any, draws: Any, further: Any
     ) -> tuple[PpoState, Moment]:
-        """One step of all environments, wherever it was made.
-
-        `fresh` are states and observations of new episodes; they are read where an episode ended.
-        """
-        outputs, action = chosen
+        """One step of all environments; `fresh` states and observations begin an episode if the last one ended."""
         ended, space = done.terminated | done.truncated, self.task.space
         inputs, recall = jax.vmap(self.arrive, (None, 0, 0, 0))(now.model, now.recall, action, done.observation)
         first, first_recall = jax.vmap(self.begin, (None, 0))(now.model, fresh[1])
         codes, returns = space.codes(done.observation), now.returns + done.reward
         kept = now.recall._replace(kept=()) if now.recall else ()
         ends = (done.reward, done.terminated, done.truncated, now.start, done.score, returns)
-        moment = Moment(now.inputs, now.codes, inputs, codes, action, outputs, *ends, draws, kept)
+        moment = Moment(now.inputs, now.codes, inputs, codes, action, outputs, *ends, draws, kept, further)
 
         def pick(new: jax.Array, old: jax.Array) -> jax.Array:
             return jnp.where(ended.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
@@ -259,7 +252,7 @@ class PpoAgent(DeepAgent):
         return NextDraws(self.task.space.codes(drawn.observation), values, jnp.broadcast_to(group, actions.shape))
 
     def _further(self, now: PpoState, action: jax.Array, key: jax.Array) -> Any:
-        """The sum of r + γ V(x') over further draws after the actions that were taken, [B]; () where there are none."""
+        """The sum of r + γ V(x') over further draws after the actions that were taken, [B]; () if there are none."""
         if self.settings.luck == 1:
             return ()
         count = self.settings.luck - 1
@@ -273,11 +266,6 @@ class PpoAgent(DeepAgent):
         arrive = jax.vmap(jax.vmap(self.arrive, (None, None, 0, 0)), (None, 0, 0, 0))
         inputs, _ = arrive(now.model, now.recall, actions, drawn.observation)
         return drawn, jnp.where(drawn.terminated, 0.0, apply_mlp(now.networks.critic, inputs)[0][..., 0])
-
-
-def step_keys(now: PpoState, number: jax.Array) -> jax.Array:
-    """Of a step of the present rollout: to act, to move, to begin episodes, and to draw next states."""
-    return jax.random.split(jax.random.fold_in(jax.random.fold_in(now.key, 4 + 2 * now.clock), number), 4)
 
 
 def ppo_loss(

@@ -13,9 +13,9 @@ algorithm of the library.
 With a memory (`studies.networks.memory`) values read what it remembers beside the percept, and its percept model learns
 after every window of transitions.
 
-With `luck` M > 1 the task is stepped again from the same state and action, and δ is its mean over what came and M − 1
-further draws: credit for chance is taken out, the path is the one that was taken. It needs a task that can be stepped
-from any state, as tasks in JAX can.
+With `luck` M > 1 the task is stepped again from the same state and action, and δ is its mean over the sampled
+next state and M − 1 further draws: sampling noise is reduced, the path is the one that was taken. It requires a task
+that can be stepped from any state, as tasks in JAX can.
 
 Settings are fixed at compile time; step size and λ are numbers of the run.
 """
@@ -36,7 +36,7 @@ from studies.networks.networks import Mlp, apply_mlp, entropy, log_probability, 
 
 @dataclass(frozen=True)
 class StreamingSettings:
-    """What is fixed at compile time.
+    """Settings fixed at compile time.
 
     Attributes:
       rule: "sarsa", "q" or "actor-critic". hidden: units of the layers. discount: γ.
@@ -60,7 +60,7 @@ class StreamingSettings:
 
 
 class Learned(NamedTuple):
-    """What a streaming learner changes: networks and their traces. The policy's are None for action values."""
+    """Networks of a streaming learner and their traces. The policy's are None for action values."""
 
     critic: Mlp
     trace: Mlp
@@ -83,7 +83,7 @@ class StreamState(NamedTuple):
     key: jax.Array
     tally: RunTally
     model: Any = ()  # of the memory
-    recall: Any = ()  # a `Recall` where there is a memory
+    recall: Any = ()  # a `Recall` with a memory
     luck: Any = ()  # int32[], draws per TD error where there may be several, at most `settings.luck`
 
 
@@ -165,7 +165,7 @@ class StreamingAgent(DeepAgent):
 
     @property
     def bootstrap(self) -> str:
-        """What λ may depend on."""
+        """The bootstrap: "v" for actor-critic, else "q"."""
         return V if self.settings.rule == "actor-critic" else Q
 
     @property
@@ -189,7 +189,7 @@ class StreamingAgent(DeepAgent):
         return StreamState(learned, source, world, inputs, codes, action, *begun, model, recall, self.start_luck())
 
     def block(self, step_size: Any, now: StreamState, steps: int) -> tuple[StreamState, RunTally]:
-        """So many transitions of one run, and what was counted on the way."""
+        """`steps` transitions of one run, and their tally."""
         memory, begun = self.settings.memory, now._replace(tally=new_tally())
         if memory is None:
             done = jax.lax.fori_loop(0, steps, lambda _, state: self.step(step_size, state)[0], begun)
@@ -203,7 +203,7 @@ class StreamingAgent(DeepAgent):
         return done, done.tally
 
     def step(self, step_size: Any, now: StreamState) -> tuple[StreamState, Any]:
-        """One transition and all that is learned from it; and what the memory's model, which does not learn, could."""
+        """One transition and its updates; also the data from which the memory's model learns after a window."""
         settings, space = self.settings, self.task.space
         act, begin, draw, move = _keys(now)
         done, fresh = self.task.step(move, now.task, now.action), self.task.reset(begin)
@@ -299,7 +299,7 @@ class StreamingAgent(DeepAgent):
         return jax.nn.one_hot(jnp.argmax(outputs), outputs.size) if self.settings.rule == "q" else policy
 
     def _expected_target(self, now: StreamState, came: jax.Array, epsilon: jax.Array, key: jax.Array) -> jax.Array:
-        """The mean of r + γ B(x') over what came and further draws from the same state and action."""
+        """Mean of r + γ B(x') over the sampled next state and further draws from the same state and action."""
         actions = jnp.broadcast_to(now.action, (self.settings.luck - 1, *now.action.shape))
         drawn, outputs, chosen, policies = self._stepped(now, actions, epsilon, *jax.random.split(key))
         values = self._expected(outputs, policies)

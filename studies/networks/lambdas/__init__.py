@@ -16,12 +16,11 @@
 
 from __future__ import annotations
 
-from studies.networks.lambdas.base import DeepLambda
+from studies.networks.lambdas.base import DeepConstant, DeepLambda
 from studies.networks.lambdas.lambda_greedy import DeepLambdaGreedy
 from studies.networks.lambdas.maturity import DeepMature
 from studies.networks.lambdas.meta_gradient import DeepMetaGradient
 from studies.networks.lambdas.percepts import DeepPercepts, DeepRecurrent
-from studies.networks.lambdas.switch import DeepConstant
 from studies.networks.lambdas.true_model import TRUE_FORMS, DeepTrueModel
 from studies.networks.lambdas.value_kernel import DeepValueKernel
 

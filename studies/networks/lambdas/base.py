@@ -1,21 +1,21 @@
-"""What a λ source for function approximation is: trained on transitions, it says λ of the states that they leave.
+"""The interface of a λ source for function approximation: it learns from transitions and returns their λs.
 
 A source is a frozen dataclass of settings with pure functions; its state is a pytree. Agents call
 
     state = source.learn(state, transitions)       # the model learns first (the timing contract) …
-    lambda_ = source.lambdas(state, transitions)   # … then says λ of the states that the transitions leave, [T, B]
-    state = source.after(state, credit)            # streaming only: what became of it
+    lambda_ = source.lambdas(state, transitions)   # … then λ of the states that the transitions leave, [T, B]
+    state = source.after(state, credit)            # streaming only: after the update
 
 with T = B = 1 in streaming learners and whole rollouts in PPO. Everything maps over runs with `jax.vmap`.
 
-**What may λ depend on?** Where the bootstrap is V, on the state x alone; where it is Q, on (x, a). Otherwise the fixed
-point is not the value of the policy. Sources in this room keep to that in the limit, except
+**Dependence of λ.** If the bootstrap is V, λ depends on the state x alone; if it is Q, on (x, a). Otherwise the fixed
+point is not the value of the policy. Sources in this package keep to that in the limit, except
 
-- `DeepPercepts(form="realised")`, the form of the paper, and `DeepTrueModel(form="realised")`: λ depends on what came.
-  They are there for comparison;
-- `DeepRecurrent`: λ depends on the history, and in its realised form on what came, too.
+- `DeepPercepts(form="realised")`, the form of the paper, and `DeepTrueModel(form="realised")`: λ depends on the sampled
+  percept. They are there for comparison;
+- `DeepRecurrent`: λ depends on the history, and in its realised form also on the sampled percept.
 
-"In the limit", because a source that learns a model learns from a transition before it says λ of it. So the next state
+"In the limit", because a source with a model learns from a transition before it returns its λ. So the next state
 enters λ through that one update, the less the smaller the model's step size. It is not nothing where next values are
 skewed: a value kernel that learns first gives a mean TD error other than 0.
 """
@@ -29,12 +29,12 @@ import jax
 import jax.numpy as jnp
 
 V, Q = "v", "q"
-"""What is bootstrapped from: state values or action values."""
+"""Bootstraps: state values or action values."""
 
 
 @dataclass(frozen=True)
 class SourceSizes:
-    """What a source must know to build its state.
+    """Sizes from which a source builds its state.
 
     Attributes:
       inputs: numbers of an encoded observation. features: of the critic's features. nvec: values per code.
@@ -83,7 +83,7 @@ class Transitions(NamedTuple):
 
 
 class StreamCredit(NamedTuple):
-    """What a streaming learner did with λ. Pytrees have the shape of the critic's parameters."""
+    """Update of a streaming learner. Pytrees have the shape of the critic's parameters."""
 
     trace_before: Any  # before the decay
     trace: Any  # after decay and gradient
@@ -96,7 +96,7 @@ class StreamCredit(NamedTuple):
 
 @dataclass(frozen=True)
 class DeepLambda:
-    """A λ source for function approximation. Subclasses say `init`, `lambdas`, and what else they need."""
+    """A λ source for function approximation. Subclasses define `init`, `lambdas` and, as needed, the others."""
 
     @property
     def needs_draws(self) -> bool:
@@ -120,7 +120,7 @@ class DeepLambda:
         raise NotImplementedError
 
     def step(self, state: Any, transitions: Transitions) -> tuple[Any, jax.Array]:
-        """Learn, then λ. Sources that can have both for less than one after the other say how."""
+        """Learn, then λ. Override it if both together cost less."""
         state = self.learn(state, transitions)
         return state, self.lambdas(state, transitions)
 
@@ -130,12 +130,12 @@ class DeepLambda:
 
 
 def with_bias(features: jax.Array, inputs: jax.Array) -> jax.Array:
-    """What linear heads read: the critic's features, the observation and 1."""
+    """Inputs of linear heads: the critic's features, the observation and 1."""
     return jnp.concatenate([features, inputs, jnp.ones((*inputs.shape[:-1], 1))], -1)
 
 
 def in_batches(most: int, *arrays: jax.Array) -> tuple[jax.Array, ...]:
-    """Arrays [T, B, ...] as [batches, T B / batches, ...], in at most so many batches of one size."""
+    """Arrays [T, B, ...] as [batches, T B / batches, ...], in at most `most` batches of one size."""
     count = arrays[0].shape[0] * arrays[0].shape[1]
     batches = next(n for n in range(min(most, count), 0, -1) if count % n == 0)
     return tuple(x.reshape(batches, count // batches, *x.shape[2:]) for x in arrays)
@@ -161,3 +161,66 @@ class ErrorScale(NamedTuple):
     def root(self) -> jax.Array:
         """The running root mean square."""
         return jnp.sqrt(self.mean_square / jnp.maximum(self.weight, 1e-8))
+
+
+@dataclass(frozen=True)
+class DeepConstant(DeepLambda):
+    """λ(x) = λ."""
+
+    lambda_: float = 0.95
+
+    def init(self, key: jax.Array, sizes: SourceSizes) -> Any:
+        """Nothing to learn."""
+        return ()
+
+    def lambdas(self, state: Any, transitions: Transitions) -> jax.Array:
+        """λ everywhere."""
+        return jnp.full(transitions.reward.shape, self.lambda_)
+
+
+class SwitchState(NamedTuple):
+    """Index of the source (0 is the fixed λ, k the k-th source), and the states of all."""
+
+    which: jax.Array
+    fixed: jax.Array
+    states: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class DeepSwitch(DeepLambda):
+    """A fixed λ per run, or one of several sources."""
+
+    sources: tuple[DeepLambda, ...]
+
+    @property
+    def needs_draws(self) -> bool:
+        """Whether a source requires draws."""
+        return any(source.needs_draws for source in self.sources)
+
+    def init(self, key: jax.Array, sizes: SourceSizes) -> SwitchState:
+        """Fixed λ 0.95, until `which` and `fixed` are set."""
+        states = tuple(s.init(jax.random.fold_in(key, k), sizes) for k, s in enumerate(self.sources))
+        return SwitchState(jnp.zeros((), jnp.int32), jnp.full((), 0.95), states)
+
+    def with_parameters(self, state: SwitchState, parameters: Any) -> SwitchState:
+        """Room for every source."""
+        return self._each("with_parameters", state, parameters)
+
+    def learn(self, state: SwitchState, transitions: Transitions) -> SwitchState:
+        """All sources learn."""
+        return self._each("learn", state, transitions)
+
+    def lambdas(self, state: SwitchState, transitions: Transitions) -> jax.Array:
+        """λ of the chosen one."""
+        fixed = jnp.broadcast_to(state.fixed, transitions.reward.shape)
+        each = [s.lambdas(old, transitions) for s, old in zip(self.sources, state.states, strict=True)]
+        return jnp.stack([fixed, *each])[state.which]
+
+    def after(self, state: SwitchState, credit: StreamCredit) -> SwitchState:
+        """Pass the update with the chosen λ to all sources."""
+        return self._each("after", state, credit)
+
+    def _each(self, method: str, state: SwitchState, argument: Any) -> SwitchState:
+        """The state after a method of every source."""
+        both = zip(self.sources, state.states, strict=True)
+        return state._replace(states=tuple(getattr(source, method)(old, argument) for source, old in both))

@@ -1,4 +1,4 @@
-"""Maturity in networks: a second head beside the critic's last layer says how much of a value is still a guess.
+"""Maturity in networks: a second head beside the critic's last layer learns the weight I of initial values.
 
     λ'(x) = 1 − (1 − λ(x))(1 − I(x)),   I = 1 at first, learned as a value with reward 0
 
@@ -31,7 +31,7 @@ class MatureState(NamedTuple):
 
 @dataclass(frozen=True)
 class DeepMature(DeepLambda):
-    """Any source, raised towards 1 where values are guesses: 1 − (1 − λ)(1 − I).
+    """Any source, with λ raised towards 1 while values are immature: 1 − (1 − λ)(1 − I). Maturity is 1 − I.
 
     Args:
       source: the λ source. batch_rate: of the head's normalised least-mean-squares update per batch of a rollout; by
@@ -72,7 +72,7 @@ class DeepMature(DeepLambda):
         return state, raised(lambda_, guess(state.head, transitions))
 
     def learn(self, state: MatureState, transitions: Transitions) -> MatureState:
-        """As in `step`."""
+        """The state after `step`."""
         return self.step(state, transitions)[0]
 
     def lambdas(self, state: MatureState, transitions: Transitions) -> jax.Array:
@@ -129,6 +129,6 @@ def _answers(head: jax.Array, features: jax.Array, inputs: jax.Array) -> jax.Arr
 
 
 def _read(features: jax.Array, inputs: jax.Array) -> jax.Array:
-    """What the head reads: what the critic's last layer does, or the observation where that is not known; and 1."""
+    """Inputs of the head: those of the critic's last layer, or the observation if it has no hidden layer; and 1."""
     read = features if features.shape[-1] else inputs
     return jnp.concatenate([read, jnp.ones((*read.shape[:-1], 1))], -1)

@@ -76,7 +76,7 @@ class DeepMetaGradient(DeepLambda):
         return MetaState(psi, self._bounded(trace), self._bounded(weights), scale)
 
     def _bounded(self, derivative: Any) -> Any:
-        """As it is, or shortened to the bound."""
+        """The derivative, shortened to the bound if it is longer."""
         shorter = jnp.minimum(1.0, self.bound / jnp.sqrt(jnp.maximum(_dot(derivative, derivative), 1e-12)))
         return jax.tree.map(lambda x: shorter * x, derivative)
 

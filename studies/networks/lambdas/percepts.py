@@ -1,6 +1,6 @@
 """Percept model: λ is a probability of the next percept, from a network that predicts every component's code.
 
-    realised   λ_t = Σ_a π(a|x_t) Π_i P̂_i(xⁱ_{t+1} | x_t, a)      the paper's form; depends on what came
+    realised   λ_t = Σ_a π(a|x_t) Π_i P̂_i(xⁱ_{t+1} | x_t, a)      the paper's form; depends on the sampled percept
     expected   λ(x) = Σ_a π(a|x) Π_i Σ_k P̂_i(k | x, a)²           depends on the state alone
 
 For Q bootstraps the sum over actions is the action taken: λ(x, a). Components are the codes of `spaces`. Products are
@@ -66,7 +66,7 @@ class DeepPercepts(DeepLambda):
         return PerceptState(network, self._optimiser.init(network), exists, mixes)  # type: ignore[arg-type]
 
     def learn(self, state: PerceptState, transitions: Transitions) -> PerceptState:
-        """Adam on the mean cross-entropy of the codes that came."""
+        """Adam on the mean cross-entropy of the sampled codes."""
         t, actions = transitions, transitions.policy.shape[-1]
         data = in_batches(self.batches, t.inputs, t.next_codes, t.action)
 
@@ -87,13 +87,13 @@ class DeepPercepts(DeepLambda):
         return state._replace(network=carry[0], moments=carry[1])
 
     def lambdas(self, state: PerceptState, transitions: Transitions) -> jax.Array:
-        """In the form chosen."""
+        """λ in this form."""
         return self.both(state, transitions)[FORMS.index(self.form)]
 
     def both(self, state: PerceptState, transitions: Transitions) -> tuple[jax.Array, jax.Array]:
         """(realised, expected), [T, B] each."""
         actions, t = transitions.policy.shape[-1], transitions
-        if len(state.mixes) == actions and actions > 0:  # every action is asked, the policy mixes
+        if len(state.mixes) == actions and actions > 0:  # λ of every action, mixed by the policy
             inputs = jnp.broadcast_to(t.inputs[..., None, :], (*t.policy.shape, t.inputs.shape[-1]))
             asked = jnp.broadcast_to(jnp.arange(actions), t.policy.shape)
             policy = t.policy
@@ -116,13 +116,13 @@ class DeepRecurrent(DeepLambda):
         return ()
 
     def lambdas(self, state: Any, transitions: Transitions) -> jax.Array:
-        """In the form chosen."""
+        """λ in this form."""
         assert transitions.recalled is not None, "only agents with a memory have λ from it"
         return transitions.recalled[FORMS.index(self.form)]
 
 
 def with_action(inputs: jax.Array, action: jax.Array, actions: int) -> jax.Array:
-    """What the network reads: inputs and the action as one-hot, where there are actions."""
+    """Inputs of the network: the observation and, if there are actions, the action as one-hot."""
     return jnp.concatenate([inputs, jax.nn.one_hot(action, actions)], -1) if actions else inputs
 
 
@@ -135,6 +135,6 @@ def percept_logs(network: Mlp, exists: jax.Array, inputs: jax.Array) -> jax.Arra
 
 
 def percept_loss(network: Mlp, exists: jax.Array, inputs: jax.Array, codes: jax.Array) -> jax.Array:
-    """The mean cross-entropy of the codes that came, per component."""
+    """Mean cross-entropy of the sampled codes, per component."""
     picked = jnp.take_along_axis(percept_logs(network, exists, inputs), codes[..., None], -1)[..., 0]
     return -jnp.mean(picked)

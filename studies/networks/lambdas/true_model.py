@@ -1,16 +1,16 @@
 """The gate of the study: λ from the true model. Where this does not help, no learned model will.
 
 The agent draws K further next states from the task itself, in groups that share an action: actions of the policy where
-the bootstrap is V, the action taken where it is Q. They are independent of the next state that really came.
+the bootstrap is V, the action taken where it is Q. They are independent of the sampled next state.
 
-    realised     the share of draws that equal what came
+    realised     the share of draws that equal the sampled percept
     expected     the share of pairs that are equal, whose actions were drawn apart: Σ_x' (Σ_a π(a|x) P(x'|x, a))²
     per-action   the share of equal draws among pairs that share an action: Σ_a π(a|x) Σ_x' P(x'|x, a)²
     kernel       the mean of exp(−(y − y')² / 2τ²), 1 for equal percepts, with y = γ B(x'), over pairs as in `expected`
 
 The three last depend on the state alone. Where the bootstrap is Q there is one action, and `expected` and `per-action`
-are the same. `per-action` is what `DeepPercepts("expected")` would say if it knew the truth, `kernel` what
-`DeepValueKernel` would say, but for its Gaussian.
+are the same. `per-action` is `DeepPercepts("expected")` with the true probabilities, `kernel` is
+`DeepValueKernel` with them, but for its Gaussian.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DeepTrueModel(DeepLambda):
         return state.follow(transitions, self.memory)
 
     def lambdas(self, state: ErrorScale, transitions: Transitions) -> jax.Array:
-        """In the form chosen."""
+        """λ in this form."""
         draws = transitions.draws
         assert draws is not None, "agents make draws of the task for sources that need them"
         if self.form == "realised":

@@ -49,7 +49,7 @@ class DeepValueKernel(DeepLambda):
         return KernelState(jnp.zeros((2, heads, sizes.features + sizes.inputs + 1)), ErrorScale.start())
 
     def learn(self, state: KernelState, transitions: Transitions) -> KernelState:
-        """Move the head towards what came: once per transition, or in a few batches per rollout."""
+        """Move the head towards the sampled next values: once per transition, or in a few batches per rollout."""
         scale = state.scale.follow(transitions, self.memory)
         phi, y = with_bias(transitions.features, transitions.inputs), transitions.discount * transitions.next_value
         weight = _heads(state, transitions)
@@ -94,7 +94,7 @@ def _kernel(variance: jax.Array, tau: jax.Array) -> jax.Array:
 
 
 def _heads(state: KernelState, transitions: Transitions) -> jax.Array:
-    """Which head answers, as a one-hot: that of the action for Q, the only one for V."""
+    """One-hot index of the head: that of the action for Q, the only one for V."""
     heads = state.weights.shape[1]
     return jax.nn.one_hot(transitions.action if heads > 1 else 0 * transitions.action, heads)
 

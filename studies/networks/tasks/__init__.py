@@ -3,11 +3,14 @@
 umbrella, umbrella-distractors   a choice at the start, noisy rewards, a verdict at the end
 catch, catch-wind                a grid of symbols, the reward is delayed
 memory                           a cue to remember (the last percepts are the observation)
-t-maze                           a signal to remember through a corridor whose cells look alike; agents need a memory
-t-maze-look                      the signal must be fetched first, and prizes are random; likewise
-t-maze-timed                     the passive T-maze of Ni et al. (2023); likewise
 charge, charge-mirrored          Accumulated-Charge and its mirror image
 cart-pole                        continuous observations
+
+For agents with a memory:
+
+t-maze                           a signal to remember through a corridor whose cells look alike (passive)
+t-maze-look                      the signal must be fetched first (active), and prizes are random
+t-maze-timed                     the passive T-maze of Ni et al. (2023)
 
 Tasks of the packages gymnax and XLand-MiniGrid are in `others`.
 """
@@ -17,13 +20,9 @@ from __future__ import annotations
 from typing import Any
 
 from studies.networks.tasks.base import JaxTask, RecentPercepts
-from studies.networks.tasks.cart_pole import CartPoleTask
-from studies.networks.tasks.catch import CatchTask
-from studies.networks.tasks.charge import ChargeTask
-from studies.networks.tasks.memory_chain import MemoryTask
 from studies.networks.tasks.others import make_other
+from studies.networks.tasks.ours import CartPoleTask, CatchTask, ChargeTask, MemoryTask, UmbrellaTask
 from studies.networks.tasks.t_maze import TimedTMazeTask, TMazeTask
-from studies.networks.tasks.umbrella import UmbrellaTask
 
 TASKS: dict[str, JaxTask] = {
     "umbrella": UmbrellaTask(noise=0.5),

@@ -1,4 +1,4 @@
-"""What a task in JAX is: two pure functions of keys and arrays, for `jit`, `vmap` and `scan`; and two wrappers."""
+"""The interface of a task in JAX, two pure functions for `jit`, `vmap` and `scan`; and two wrappers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from studies.networks.spaces import Categories, Space
 
 
 class TaskStep(NamedTuple):
-    """What one action led to.
+    """Outcome of one action.
 
     `observation` is that of the true next state, also where the episode ends: agents begin the next one themselves.
     """
@@ -53,7 +53,7 @@ class _Wrapper:
 
     @property
     def n_actions(self) -> int:
-        """Those of the task."""
+        """Actions of the task."""
         return self.task.n_actions
 
 
@@ -91,11 +91,11 @@ class CodedPercepts(_Wrapper):
         return Categories(self.task.space.nvec)
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
-        """As the task does."""
+        """Begin an episode of the task."""
         state, observation = self.task.reset(key)
         return state, self.task.space.codes(observation)
 
     def step(self, key: jax.Array, state: Any, action: jax.Array) -> TaskStep:
-        """As the task does."""
+        """One transition of the task."""
         done = self.task.step(key, state, action)
         return done._replace(observation=self.task.space.codes(done.observation))

@@ -7,8 +7,8 @@ gymnax-cart-pole              CartPole-v1
 memory-chain                  MemoryChain of bsuite, with a cue to remember
 xland-door-key                MiniGrid-DoorKey-5x5 of XLand-MiniGrid: fetch a key, open a door; no noise
 
-Chain length and distractors are those that bsuite's two experiments with umbrellas hold fixed; everything else is as
-the packages have it. gymnax caps Gymnasium and JAX, so it is installed apart; `INSTALL` says how.
+Chain length and distractors are the fixed ones of bsuite's two experiments with umbrellas; everything else is as in the
+packages. gymnax caps Gymnasium and JAX, so it is installed apart: see `INSTALL`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INSTALL = {
     "xminigrid": "pip install xminigrid",
     "gymnax": "pip install --no-deps gymnax, then pip install flax seaborn",
 }
-"""How to install the packages; `--no-deps` keeps gymnax from downgrading Gymnasium and JAX."""
+"""Commands that install the packages; `--no-deps` keeps gymnax from downgrading Gymnasium and JAX."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,7 +46,7 @@ class TMazeTask(TMaze):
 
 
 class _Timed(NamedTuple):
-    """Where and when the agent is; all int32[]. y: −1 below the junction, 1 above it, 0 elsewhere."""
+    """Position of the agent, goal and time; all int32[]. y: −1 below the junction, 1 above it, 0 elsewhere."""
 
     x: jax.Array
     y: jax.Array

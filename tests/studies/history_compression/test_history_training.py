@@ -9,7 +9,6 @@ import pytest
 
 from helpers import by_hand
 from studies.history_compression import training
-from studies.history_compression.passing_up import Criterion
 from studies.history_compression.predictor import CELLS, Predictor, Shape
 from studies.history_compression.training import (
     Level,
@@ -20,9 +19,8 @@ from studies.history_compression.training import (
     train_runs,
 )
 
-read_batch, train_batch, train_level, _states_above = (
-    jax.jit(f, static_argnums=0)
-    for f in (training.read_batch, training.train_batch, training.train_level, training._states_above)
+read_batch, train_batch, train_level = (
+    jax.jit(f, static_argnums=0) for f in (training.read_batch, training.train_batch, training.train_level)
 )
 window_gradient = jax.jit(jax.value_and_grad(training.window_loss, argnums=1, has_aux=True), static_argnums=0)
 
@@ -31,8 +29,8 @@ UPPER = [(0, 2), (3, 0), (1, 7), (2, 5), (2, 0), (0, 1), (4, 3)]
 LOWER = [(0,), (3,), (1,), (2,), (2,), (0,), (4,)]
 
 
-def make_predictor(cell, level, foresees=False):
-    return Predictor(Shape(ALPHABET, level, HIDDEN, cell, BITS, foresees), key=jax.random.key(3))
+def make_predictor(cell, level):
+    return Predictor(Shape(ALPHABET, level, HIDDEN, cell, BITS), key=jax.random.key(3))
 
 
 def make_level(predictor):
@@ -51,23 +49,19 @@ def assert_close(predictor, expected, tolerance=2e-5):
         np.testing.assert_allclose(getattr(predictor, name), value, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
-@pytest.mark.parametrize(("cell", "level", "foresees"), list(itertools.product(CELLS, (0, 1), (False, True))))
-def test_gradient_of_a_window(cell, level, foresees):
-    predictor = make_predictor(cell, level, foresees)
+@pytest.mark.parametrize(("cell", "level"), list(itertools.product(CELLS, (0, 1))))
+def test_gradient_of_a_window(cell, level):
+    predictor = make_predictor(cell, level)
     sequence = (UPPER if level else LOWER)[:WINDOW]
     state = np.linspace(-0.5, 0.5, HIDDEN)
-    targets = np.sin(np.arange(WINDOW * HIDDEN)).reshape(WINDOW, HIDDEN) if foresees else None
     previous = (2, 6)[: 1 + level]
     p = by_hand.parameters_of(predictor)
-    loss, nats, grads, last, _ = by_hand.window(
-        p, cell, ALPHABET, BITS, state, previous, sequence, targets, foresight=0.7
-    )
-    plan = Plan((predictor.shape,), Criterion(), WINDOW, foresight=0.7)
+    loss, nats, grads, last, _ = by_hand.window(p, cell, ALPHABET, BITS, state, previous, sequence)
+    plan = Plan((predictor.shape,), WINDOW)
     place = _Place(jnp.zeros((), jnp.int32), jnp.asarray(state, jnp.float32)[None], jnp.asarray([previous], jnp.int32))
-    goal = None if targets is None else jnp.asarray(targets, jnp.float32)[None]
     valid = jnp.ones((1, WINDOW), bool)
     (ours, (after, _, cost)), ours_grads = window_gradient(
-        plan, predictor, place, jnp.asarray([sequence], jnp.int32), valid, goal, None
+        plan, predictor, place, jnp.asarray([sequence], jnp.int32), valid
     )
     np.testing.assert_allclose([ours, cost], [loss, nats], rtol=1e-5)
     np.testing.assert_allclose(after[0], last, rtol=1e-4, atol=1e-6)
@@ -77,9 +71,9 @@ def test_gradient_of_a_window(cell, level, foresees):
 @pytest.mark.parametrize(("cell", "level"), list(itertools.product(CELLS, (0, 1))))
 def test_an_online_sequence_has_one_update_per_window(cell, level):
     predictor, sequence = make_predictor(cell, level), UPPER if level else LOWER
-    plan = Plan((predictor.shape,), Criterion(), WINDOW, online=True)
+    plan = Plan((predictor.shape,), WINDOW, online=True)
     items, counts = padded([sequence])
-    trained, _, nats = train_level(plan, make_level(predictor), items, counts, None, None, jnp.asarray(0.01))
+    trained, _, nats = train_level(plan, make_level(predictor), items, counts, jnp.asarray(0.01))
     p = by_hand.parameters_of(predictor)
     expected = by_hand.online(p, cell, ALPHABET, BITS, sequence, WINDOW, 0.01)
     np.testing.assert_allclose(nats, expected, rtol=1e-5)
@@ -89,9 +83,9 @@ def test_an_online_sequence_has_one_update_per_window(cell, level):
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_batch_of_unequal_lengths_has_one_update(cell):
     predictor, sequences = make_predictor(cell, 0), [LOWER, LOWER[3:], LOWER[-1:]]
-    plan = Plan((predictor.shape,), Criterion(), WINDOW, online=False)
+    plan = Plan((predictor.shape,), WINDOW, online=False)
     items, counts = padded(sequences)
-    trained, _, _ = train_level(plan, make_level(predictor), items, counts, None, None, jnp.asarray(0.01))
+    trained, _, _ = train_level(plan, make_level(predictor), items, counts, jnp.asarray(0.01))
     p = by_hand.parameters_of(predictor)
     by_hand.batch(p, cell, ALPHABET, BITS, sequences, WINDOW, 0.01)
     assert_close(trained.predictor, p, 1e-4)
@@ -102,17 +96,17 @@ def test_a_window_as_long_as_the_sequence_is_full_backpropagation():
     items, counts = padded([LOWER])
     after = {}
     for window in (2, 8):
-        plan = Plan((predictor.shape,), Criterion(), window, online=False)
-        after[window] = train_level(plan, make_level(predictor), items, counts, None, None, jnp.asarray(0.01))[0]
+        plan = Plan((predictor.shape,), window, online=False)
+        after[window] = train_level(plan, make_level(predictor), items, counts, jnp.asarray(0.01))[0]
     p = by_hand.parameters_of(predictor)
     by_hand.batch(p, "gru", ALPHABET, BITS, [LOWER], len(LOWER), 0.01)
     assert_close(after[8].predictor, p, 1e-4)
     assert np.abs(after[2].predictor.recurrent - after[8].predictor.recurrent).max() > 1e-4
 
 
-def two_levels(foresight=0.0, kind="hard", online=True, cell="gru"):
-    shapes = tuple(Shape(ALPHABET, level, HIDDEN, cell, BITS, foresight > 0 and level == 0) for level in (0, 1))
-    return Plan(shapes, Criterion(kind, 0.3), WINDOW, online, foresight)
+def two_levels(online=True, cell="gru"):
+    shapes = tuple(Shape(ALPHABET, level, HIDDEN, cell, BITS) for level in (0, 1))
+    return Plan(shapes, WINDOW, online, threshold=0.3)
 
 
 MIXED = [LOWER, [(2,)] * 7 + LOWER[-1:], LOWER[2:]]
@@ -122,25 +116,7 @@ def half_trained(plan):
     """Levels that predict some of what they read."""
     levels = start_runs(plan, jax.random.key(1)[None])
     items, counts = (jnp.tile(x[None, None], (1, 40, *(1,) * x.ndim)) for x in padded(MIXED))
-    return jax.tree.map(
-        lambda x: x[0], train_runs(plan, levels, items, counts, jnp.full(1, 0.01), jax.random.key(1)[None])[0]
-    )
-
-
-def test_the_automatizer_is_taught_the_state_above_after_what_went_up():
-    plan = two_levels(foresight=1.0)
-    levels = half_trained(plan)
-    items, counts = padded(MIXED)
-    lower, upper = read_batch(plan, levels, items, counts, jax.random.key(0))
-    target, none = _states_above(plan, levels, items, counts, jax.random.key(0))
-    assert none is None
-    for row, sequence in enumerate(MIXED):
-        gone_up = 0
-        for position in range(len(sequence)):
-            np.testing.assert_array_equal(target[row, position], upper.states[row, gone_up])
-            gone_up += bool(lower.keep[row, position])
-        assert gone_up == upper.counts[row]
-    assert len(MIXED) < sum(upper.counts) < sum(counts)
+    return jax.tree.map(lambda x: x[0], train_runs(plan, levels, items, counts, jnp.full(1, 0.01))[0])
 
 
 def batches_of(seeds, count=6):
@@ -159,13 +135,13 @@ def batches_of(seeds, count=6):
 def trained_runs(plan, seeds):
     keys = jax.vmap(jax.random.key)(jnp.asarray(seeds))
     items, counts = batches_of(seeds)
-    return train_runs(plan, start_runs(plan, keys), items, counts, jnp.full(len(seeds), 0.01), keys)
+    return train_runs(plan, start_runs(plan, keys), items, counts, jnp.full(len(seeds), 0.01))
 
 
 @pytest.mark.parametrize(
     "plan",
-    [pytest.param(two_levels(), marks=pytest.mark.long), two_levels(1.0, "sampled", False, "tanh")],
-    ids=["online-gru", "batch-tanh-sampled-automatizer"],
+    [pytest.param(two_levels(), marks=pytest.mark.long), two_levels(False, "tanh")],
+    ids=["online-gru", "batch-tanh"],
 )
 def test_a_run_is_the_same_bit_by_bit_alone_and_beside_others(plan, compiled_as_used):
     together = trained_runs(plan, [5, 6, 7])
@@ -180,7 +156,7 @@ def test_levels_see_what_the_level_below_failed_to_predict():
     plan = two_levels()
     levels = half_trained(plan)
     items, counts = padded(MIXED)
-    _, outcomes = train_batch(plan, levels, items, counts, jnp.asarray(0.01), jax.random.key(0))
+    _, outcomes = train_batch(plan, levels, items, counts, jnp.asarray(0.01))
     assert outcomes[0].items == sum(map(len, MIXED))
     assert outcomes[1].items == outcomes[0].kept
     assert len(MIXED) <= outcomes[1].items < outcomes[0].items
@@ -194,8 +170,8 @@ def test_what_goes_up_settled_is_what_the_trained_level_fails_on():
     kept = {}
     for settled in (False, True):
         now = plan._replace(settled=settled)
-        trained, outcomes = train_batch(now, levels, items, counts, jnp.asarray(0.1), jax.random.key(0))
-        made = read_batch(now, trained, items, counts, jax.random.key(0))[0].keep.sum()
+        trained, outcomes = train_batch(now, levels, items, counts, jnp.asarray(0.1))
+        made = read_batch(now, trained, items, counts)[0].keep.sum()
         kept[settled] = int(outcomes[1].items), int(made)
     assert kept[True][0] == kept[True][1]
     assert kept[False][0] != kept[False][1]

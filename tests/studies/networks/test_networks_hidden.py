@@ -12,15 +12,14 @@ from studies.networks.agents import ppo
 from studies.networks.agents.ppo import PpoAgent, PpoSettings
 from studies.networks.agents.streaming import StreamingAgent, StreamingSettings
 from studies.networks.lambdas import SOURCES
-from studies.networks.lambdas.base import SourceSizes
+from studies.networks.lambdas.base import DeepConstant, SourceSizes
 from studies.networks.lambdas.percepts import percept_logs
-from studies.networks.lambdas.switch import DeepConstant
 from studies.networks.memory import PerceptWindow, Recall, RecurrentMemory, RecurrentPercepts
 from studies.networks.networks import apply_mlp
+from studies.networks.program import make_agent, start_fleet, train_curve
 from studies.networks.spaces import Categories
 from studies.networks.tasks import TMazeTask
 from studies.networks.tasks.base import CodedPercepts
-from studies.networks.training import make_agent, start_fleet, train_curve
 
 SMALL = RecurrentPercepts(hidden=5, units=6)
 

@@ -14,8 +14,7 @@ from studies.networks.lambdas import (
     DeepTrueModel,
     DeepValueKernel,
 )
-from studies.networks.lambdas.base import NextDraws, SourceSizes, StreamCredit, Transitions, V
-from studies.networks.lambdas.switch import DeepConstant
+from studies.networks.lambdas.base import DeepConstant, NextDraws, SourceSizes, StreamCredit, Transitions, V
 from studies.networks.spaces import Categories, Continuous, Grid
 
 GAMMA = 0.9

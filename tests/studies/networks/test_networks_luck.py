@@ -10,12 +10,11 @@ import pytest
 from studies.networks.agents.ppo import PpoAgent, PpoSettings
 from studies.networks.agents.streaming import StreamingAgent, StreamingSettings, learn_step, make_learned
 from studies.networks.lambdas import make_source
-from studies.networks.lambdas.base import SourceSizes, Transitions
+from studies.networks.lambdas.base import DeepConstant, DeepSwitch, SourceSizes, Transitions
 from studies.networks.lambdas.maturity import DeepMature
-from studies.networks.lambdas.switch import DeepConstant, DeepSwitch
 from studies.networks.networks import apply_mlp
+from studies.networks.program import make_agent, start_fleet, train_fleet
 from studies.networks.tasks import CatchTask, ChargeTask
-from studies.networks.training import make_agent, start_fleet, train_fleet
 
 STATES, ACTIONS, GAMMA, ALPHA = 5, 3, 0.9, 0.05
 TINY = ChargeTask(horizon=4, points=2)

@@ -16,10 +16,10 @@ from studies.networks.agents.streaming import (
     step_bound,
 )
 from studies.networks.lambdas import SOURCES
-from studies.networks.lambdas.switch import DeepConstant, DeepSwitch
+from studies.networks.lambdas.base import DeepConstant, DeepSwitch
 from studies.networks.networks import apply_mlp
+from studies.networks.program import make_agent, start_fleet, train_fleet
 from studies.networks.tasks import CatchTask, ChargeTask
-from studies.networks.training import make_agent, start_fleet, train_fleet
 
 STATES, ACTIONS, GAMMA, ALPHA = 5, 3, 0.9, 0.05
 TINY = ChargeTask(horizon=4, points=2)
