@@ -1,4 +1,4 @@
-"""Accumulated-Charge (§5.2, App. A.2): does λ from a network assign a reward delayed by 200 noisy steps?
+"""Accumulated-Charge (§4.2, App. A.2): does λ from a network assign a reward delayed by 200 noisy steps?
 
 Only the first of 200 actions matters. Ten steps, drawn once per seed, add a binomial charge; the last transition pays
 for it. The first action a₁ is worth 0.1 more than a₂ in expectation. The score counts the regretful choices: episodes
@@ -113,7 +113,7 @@ def results(table: pl.DataFrame, problem: str = "original") -> Results:
     return Results.of(rows, LABELS, episodes=EPISODES, score="regretful choices", **about)
 
 
-@source("§5.2, Figure 5", controls=("survives_a_change_of_sign",))
+@source("§4.2, Figure 5", controls=("survives_a_change_of_sign",))
 def best_across_step_sizes(table: pl.DataFrame) -> Verdict:
     """Chunked SARSA performs best across several step sizes.
 
@@ -123,7 +123,7 @@ def best_across_step_sizes(table: pl.DataFrame) -> Verdict:
     return criteria.best_across_step_sizes(results(table), "chunked")
 
 
-@source("§5.2, Figure 5", controls=("as_well_with_either_sign",))
+@source("§4.2, Figure 5", controls=("as_well_with_either_sign",))
 def near_the_best(table: pl.DataFrame) -> Verdict:
     """Chunked SARSA comes near the best possible number, 950, at several step sizes.
 
@@ -132,7 +132,7 @@ def near_the_best(table: pl.DataFrame) -> Verdict:
     return criteria.low_at_several_step_sizes(results(table), "chunked", NEAR)
 
 
-@source("§5.2, App. A.2")
+@source("§4.2, App. A.2")
 def no_fixed_reliable(table: pl.DataFrame) -> Verdict:
     """No fixed λ reliably prefers a₁.
 

@@ -1,4 +1,4 @@
-"""Chain-and-Split (§5.1, App. A.1): is a certain, late reward found to be better than noisy ones?
+"""Chain-and-Split (§4.1, App. A.1): is a certain, late reward found to be better than noisy ones?
 
 One action leads through a chain of 20 certain steps to a reward of 0.01. Nine others lead to one state, and from there
 to one of 101 rewards that average zero. The uniform policy is evaluated. The gap ΔQ = Q(s₀, a₁) − max_{j>1} Q(s₀, a_j)
@@ -89,7 +89,7 @@ def gap(table: pl.DataFrame, arm: str, first: int = 0, last: int = LATE) -> np.n
     return found.at_selected(arm)[:, (first <= episodes) & (episodes <= last)]
 
 
-@source("§5.1, Figure 4")
+@source("§4.1, Figure 4")
 def finds_it_soonest(table: pl.DataFrame) -> Verdict:
     """Chunked SARSA finds that a₁ is best sooner than SARSA(0) and SARSA(1) do.
 
@@ -104,7 +104,7 @@ def finds_it_soonest(table: pl.DataFrame) -> Verdict:
     return criteria.smaller(ours, wrong, f"checkpoints with a wrong order: {shares}; difference {{}}")
 
 
-@source("§5.1, Figure 4")
+@source("§4.1, Figure 4")
 def approaches_the_truth(table: pl.DataFrame) -> Verdict:
     """Chunked SARSA approaches the true gap of 0.01.
 
@@ -117,7 +117,7 @@ def approaches_the_truth(table: pl.DataFrame) -> Verdict:
     return early._replace(evidence=f"{early.evidence}; {late.evidence}")
 
 
-@source("§5.1, Figure 4")
+@source("§4.1, Figure 4")
 def negative_at_first(table: pl.DataFrame) -> Verdict:
     """SARSA(1) has negative values of ΔQ early on.
 

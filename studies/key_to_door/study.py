@@ -1,4 +1,4 @@
-"""Key-to-Door (§5.3, App. A.3): does a λ per state component find a late reward among distractors?
+"""Key-to-Door (§4.3, App. A.3): does a λ per state component find a late reward among distractors?
 
 Pick the key up in the first of 100 steps, unlock the door in the last, and collect 0.01; in between four coins pay as
 much at random. The reward has one number per state component. The score counts episodes without treasure, of 5,000.
@@ -107,7 +107,7 @@ def results(table: pl.DataFrame) -> Results:
     return Results.of(rows, LABELS, episodes=EPISODES, score="episodes without treasure", **about)
 
 
-@source("§5.3, Table 1")
+@source("§4.3, Table 1")
 def no_fixed_reliable(table: pl.DataFrame) -> Verdict:
     """No fixed λ reliably learns to collect the treasure.
 
@@ -118,7 +118,7 @@ def no_fixed_reliable(table: pl.DataFrame) -> Verdict:
     return criteria.none_reliable(results(table), tuple(FIXED))
 
 
-@source("§5.3, Table 1")
+@source("§4.3, Table 1")
 def nor_is_default(table: pl.DataFrame) -> Verdict:
     """C-default does not reliably learn either.
 
@@ -128,7 +128,7 @@ def nor_is_default(table: pl.DataFrame) -> Verdict:
     return criteria.none_reliable(results(table), ["c-default"])
 
 
-@source("§5.3, Table 1")
+@source("§4.3, Table 1")
 def factored_near_the_best(table: pl.DataFrame) -> Verdict:
     """C-factored comes near the best possible number, 668.
 
@@ -141,7 +141,7 @@ def factored_near_the_best(table: pl.DataFrame) -> Verdict:
     return criteria.within(scores, -np.inf, NEAR * BEST, text)
 
 
-@source("§5.3, Table 1")
+@source("§4.3, Table 1")
 def factored_is_best(table: pl.DataFrame) -> Verdict:
     """C-factored misses fewer treasures than every other arm.
 

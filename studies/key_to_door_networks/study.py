@@ -154,7 +154,7 @@ def larger(table: pl.DataFrame, arm: str, other: str, seeds: Seeds) -> Verdict:
     return Verdict(found.status, f"{ours.mean():.3f} against {theirs.mean():.3f}; {found.evidence}", found.detectable)
 
 
-@source("ours, after §5.3 and §7")
+@source("ours, after §4.3 and §7")
 def better_than_one_head(table: pl.DataFrame) -> Verdict:
     """With networks, a head per reward component with a λ each collects the treasure more often than one head.
 
@@ -201,7 +201,7 @@ def learned_as_good(table: pl.DataFrame) -> Verdict:
     return criteria.within(ours - theirs, -MARGIN, MARGIN, f"{ours.mean():.3f} against {theirs.mean():.3f}; {{}}")
 
 
-@source("ours, after §5.3 and §7")
+@source("ours, after §4.3 and §7")
 def better_than_one_head_again(table: pl.DataFrame) -> Verdict:
     """Again, with 20 seeds to tune and 100 judged: a head per component with a λ each is better than one head.
 
