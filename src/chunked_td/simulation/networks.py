@@ -331,13 +331,14 @@ def check_memory(config: Config, horizon: int, runs: int) -> None:
     """Refuse a program that cannot fit on the device, before it is begun."""
     import jax
 
-    from chunked_td.models.neural import networks, replay
+    from chunked_td.models.neural import replay
 
     device = jax.devices()[0]
     limit = (device.memory_stats() or {}).get("bytes_limit")
     rows = replay.slots(config.capacity, horizon) * replay.row_width(config) * replay.row_dtype(config).itemsize
     batches = (horizon // config.train_every) * config.batch_size * (len(config.nvec) + config.actions) * 4
-    each = 2 * networks.network_bytes(config) + rows + 3 * batches
+    network = 4 * 4 * config.parameters  # parameters, gradient and two moments in float32
+    each = 2 * network + rows + 3 * batches
     if limit is not None and runs * each > 0.9 * limit:
         raise NoRoom(
             f"{runs} networks need about {runs * each / 2**30:.1f} GiB, {device.device_kind} has "
