@@ -55,9 +55,7 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> Any:
     names = list(choices)
     if isinstance(value, str) and value in names:
         return value
-    raise ValueError(
-        f"{name} must be one of {', '.join(map(repr, names))}, got {value!r}{did_you_mean(value, names)}"
-    )
+    raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, got {value!r}{did_you_mean(value, names)}")
 
 
 def check_text(name: str, value: Any) -> str:
@@ -107,12 +105,17 @@ def _check_number(name: str, value: Any, low: float, high: float, accepted: str)
     return number
 
 
+def as_array(value: Any) -> np.ndarray:
+    """NumPy array of a value; an array of None if its rows have different lengths."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return np.array(None)
+
+
 def check_numbers(name: str, value: Any, accepted: str) -> np.ndarray:
     """Return real numbers of any shape as float64; `accepted` describes them in the error."""
-    try:
-        given = np.asarray(value)
-    except ValueError:  # rows of different lengths
-        given = np.array(None)
+    given = as_array(value)
     if given.dtype.kind not in "fiu":  # strings would be converted, and so would True and 10**400 fail later
         raise ValueError(f"{name} must be numbers, {accepted}, got {value!r}")
     return given.astype(np.float64)

@@ -169,7 +169,6 @@ def label_of(value: Any) -> str | None:
     return None if name is None or module is None else f"{stem(module)}.{name}"
 
 
-
 def stem(module: str | None) -> str:
     """Short name of a module; a script has the same name as on import."""
     file = getattr(sys.modules.get(module or ""), "__file__", None)

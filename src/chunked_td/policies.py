@@ -111,7 +111,7 @@ def _epsilon_greedy(no_exploration, q, state, legal, rate, out):
 
 write_policy = slot("exploration", "probabilities", _epsilon_greedy)
 count_action, count_reward = slot("exploration", "count_action", None), slot("exploration", "count_reward", None)
-"""write_policy(exploration, q, state, legal, rate, out): write π(·|state) of a compiled `Exploration`; ε-greedy if None.
+"""write_policy(exploration, q, state, legal, rate, out): write π(·|state) of a compiled `Exploration`, or ε-greedy.
 count_action(exploration, state, action, n_actions): called after every action.
 count_reward(exploration, reward, discount, first, last): called after every reward; `first` and `last` mark the first
 and last step of an episode."""

@@ -9,8 +9,8 @@
 
 The table has the columns arm, step_size and seed, and those of `run`. The folder `out` has settings.json and parts:
 Parquet files of finished runs, each written whole or not at all. The rows identify the runs; file names have no
-meaning. The same call resumes a sweep, and a folder may be extended by arms, step sizes and seeds. If its runs were made
-with other settings or other code, the call raises an error that names the difference.
+meaning. The same call resumes a sweep, and a folder may be extended by arms, step sizes and seeds. If its runs were
+made with other settings or other code, the call raises an error that names the difference.
 """
 
 from __future__ import annotations

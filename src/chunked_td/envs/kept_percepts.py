@@ -57,7 +57,9 @@ class KeptPercepts(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorA
             raise ValueError(f"env must have a Discrete action space, got {env.action_space}")
         self._indexer = make_indexer(None if percepts else env.observation_space)
         if not (percepts or self._indexer.fixed):
-            raise ValueError(f"env must have a finite observation space, or pass percepts=n; got {env.observation_space}")
+            raise ValueError(
+                f"env must have a finite observation space, or pass percepts=n; got {env.observation_space}"
+            )
         n = check_whole("percepts", percepts, 0) or self._indexer.size
         self.observation_space = spaces.MultiDiscrete([n] + [n + 1] * self._slots + [clock + 1] * (clock > 0))
         self._n_actions, self._first_action = int(env.action_space.n), int(env.action_space.start)

@@ -10,8 +10,8 @@ state components and rewards.
     table = TransitionTable.from_dynamics(dynamics)
 
 All numbers are checked when a table is made (`table_building`), so compiled code never reads outside an array. Outcomes
-are sampled by Walker's alias method: one uniform number and two reads for any number of outcomes. A single outcome takes
-no random number.
+are sampled by Walker's alias method: one uniform number and two reads for any number of outcomes. A single outcome
+takes no random number.
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ def _edges(lists: Lists, legal: np.ndarray, states: np.ndarray) -> tuple[np.ndar
 
 
 def longest_paths(count: int, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-    """Length of the longest path to each of `count` states along the edges source → target; None if there is a cycle."""
+    """Length of the longest path to each of `count` states along the edges source → target; None for cycles."""
     waiting = np.bincount(target, minlength=count)
     wave, length, settled, step = np.flatnonzero(waiting == 0), np.zeros(count, np.int64), 0, 0
     by_source = np.argsort(source, kind="stable")

@@ -1,8 +1,8 @@
-"""State ids: from what an environment shows to a row of a table.
+"""State ids: table entries of observations.
 
-| file | what it holds |
+| file | content |
 |---|---|
-| `spaces` | which indexer suits a Gymnasium space |
+| `spaces` | the indexer of a Gymnasium space |
 | `indexers` | ids by arithmetic, and ids on first sight |
 | `discretise` | bins for real-valued observations |
 | `codebook` | learned codes for real-valued observations |
@@ -11,8 +11,8 @@
 
 from chunked_td.indexing.codebook import Codebook
 from chunked_td.indexing.discretise import Discretise
-from chunked_td.indexing.indexers import DiscreteIndexer, GridIndexer, HashedIndexer, Indexer, ProductIndexer
-from chunked_td.indexing.spaces import LIMIT, indexer_from_state, make_indexer
+from chunked_td.indexing.indexers import LIMIT, DiscreteIndexer, GridIndexer, HashedIndexer, Indexer, ProductIndexer
+from chunked_td.indexing.spaces import indexer_from_state, make_indexer
 
 __all__ = [
     "LIMIT",

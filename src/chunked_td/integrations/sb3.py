@@ -123,7 +123,9 @@ class LambdaRolloutBuffer(_LambdaAdvantages):
     def __init__(self, *arguments: Any, lambda_source: LambdaSource | None = None, **settings: Any):
         space = settings.get("observation_space", arguments[1] if len(arguments) > 1 else None)
         if isinstance(space, spaces.Dict):
-            raise TypeError(f"observation_space: got {space}, takes a space other than Dict; use LambdaDictRolloutBuffer")
+            raise TypeError(
+                f"observation_space: got {space}, takes a space other than Dict; use LambdaDictRolloutBuffer"
+            )
         super().__init__(*arguments, lambda_source=lambda_source, **settings)
 
 

@@ -99,7 +99,9 @@ class TableModel:
         widest = max(numbers, key=lambda state: numbers[state], default=None)
         if widest is None or numbers[widest] != self.n_actions:
             found = "no states" if widest is None else f"{numbers[widest]} actions in state {widest!r}"
-            raise ValueError(f"n_actions must be the largest number of actions in table, which has {found}, got {n_actions!r}")
+            raise ValueError(
+                f"n_actions must be the largest number of actions in table, which has {found}, got {n_actions!r}"
+            )
         for state in states:
             for action in _actions(table[state]):
                 _check_outcomes(table[state][action], state, action)
@@ -113,7 +115,9 @@ class TableModel:
         try:
             offered = self.table[state]
         except LookupError:
-            raise ValueError(f"table must have every state that the environment shows, got none for {state!r}") from None
+            raise ValueError(
+                f"table must have every state that the environment shows, got none for {state!r}"
+            ) from None
         for probability, target, *_ in offered[action] if action in _actions(offered) else ():
             chances[target] = chances.get(target, 0.0) + probability
         return chances

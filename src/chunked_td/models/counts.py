@@ -252,7 +252,7 @@ def _mass_beyond(counts, a, b):
 
 
 class PartCounts(NamedTuple):
-    """A forward model per reward component: counts of (x, a → the components of x' that determine reward i) (Alg. 4)."""
+    """Forward models per reward component (Alg. 4): counts of (x, a → the components of x' that determine reward i)."""
 
     counts: Counts
     latest: Annotated[np.ndarray, "int64[d]"]  # the pairs of the transition observed last

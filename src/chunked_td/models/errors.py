@@ -1,8 +1,8 @@
 """Model errors: count models that observe another next state than the sampled one.
 
-A model error changes the transitions of every count model of a learner: those of the λ source and of the planner observe
-the same wrong transitions. Rewards, terminations and TD targets stay true. λ is the wrong model's probability of the
-sampled next state. A seed determines each error; the random numbers of the run do not change.
+A model error changes the transitions of every count model of a learner: those of the λ source and of the planner
+observe the same wrong transitions. Rewards, terminations and TD targets stay true. λ is the wrong model's probability
+of the sampled next state. A seed determines each error; the random numbers of the run do not change.
 """
 
 from __future__ import annotations

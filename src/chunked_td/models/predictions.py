@@ -27,7 +27,7 @@ class Predictions(NamedTuple):
 
     @kernel
     def chance(step, action, part):
-        """Π_j P̂(x'^j|x, action) of the sampled next state, over all components or those that determine reward `part`."""
+        """Π_j P̂(x'^j|x, action) of the sampled next state, over all components or the components of reward `part`."""
         chances, product = step.model.chances[action], 1.0
         for j in range(chances.size):
             if part < 0 or step.tables.parts[part, j]:

@@ -34,8 +34,8 @@ gradient unless `stop_target_gradients=True`. Functions that return errors (`td_
 the gradient of the values at 0..T−1, as a loss requires. Results of the others (`gae`, `token_gae`, `chunked_targets`,
 `upgo_returns`) are constants unless `stop_target_gradients=False`.
 
-**Checks.** Shapes are always checked. Values are checked for numbers, NumPy arrays, and Torch and JAX arrays on the CPU.
-They are not checked under `jit` or `torch.compile`, nor on other devices, where a check would block.
+**Checks.** Shapes are always checked. Values are checked for numbers, NumPy arrays, and Torch and JAX arrays on the
+CPU. They are not checked under `jit` or `torch.compile`, nor on other devices, where a check would block.
 
 **Precision.** Results have the precision of the input arrays (float64 for NumPy), computed in float32 or better. A λ or
 γ given as a number is not rounded to 16 bits, and 16-bit numbers are added in float32. In float32 the difference from

@@ -1,7 +1,7 @@
 """Reading of arguments: backend, shapes, time axis and masks.
 
-**Masks** need no mechanism of their own. The arguments of a masked step are replaced by numbers with which the recursion
-skips it (b = 0, a = 1). So the original numbers are not read and have no gradient.
+**Masks** need no mechanism of their own. The arguments of a masked step are replaced by numbers with which the
+recursion skips it (b = 0, a = 1). So the original numbers are not read and have no gradient.
 """
 
 from __future__ import annotations

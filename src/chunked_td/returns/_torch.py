@@ -167,8 +167,8 @@ def _kernels(tensors: Sequence[torch.Tensor]) -> ModuleType | None:
 def doubling_scan(b: torch.Tensor, a: torch.Tensor, start: torch.Tensor | None, axis: int) -> torch.Tensor:
     """xₜ₋₁ = bₜ + aₜxₜ along an axis; x_T = start, or 0.
 
-    After k rounds b_t is the recursion from t over 2ᵏ steps, started at 0, and a_t the product of its coefficients. Each
-    round composes two such segments. It uses products and sums only, so it is exact for a = 0.
+    After k rounds b_t is the recursion from t over 2ᵏ steps, started at 0, and a_t the product of its coefficients.
+    Each round composes two such segments. It uses products and sums only, so it is exact for a = 0.
     """
     steps = b.shape[axis]
     a = torch.broadcast_to(a, b.shape)

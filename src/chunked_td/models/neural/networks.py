@@ -263,4 +263,3 @@ def log_overlap(config: NetworkConfig, logits_a: jax.Array, logits_b: jax.Array)
 def mean_cross_entropy(config: NetworkConfig, logits: jax.Array, outcome: jax.Array) -> jax.Array:
     """The training loss: −log P̂ᵢ(outcome), averaged over components and batch."""
     return -jnp.mean(log_likelihood(config, logits, outcome))
-

@@ -250,9 +250,7 @@ def _whole(name: str, given: ArrayLike, shape: tuple[int, ...], limit: Any) -> n
     if values.shape != shape:
         raise ValueError(f"{name} must have the shape {shape}, got {values.shape}")
     if values.min() < 0 or not (values < np.asarray(limit, np.min_scalar_type(np.max(limit)))).all():
-        raise ValueError(
-            f"{name} must have values in 0..{np.asarray(limit) - 1}, got {values.min()} to {values.max()}"
-        )
+        raise ValueError(f"{name} must have values in 0..{np.asarray(limit) - 1}, got {values.min()} to {values.max()}")
     return values
 
 
@@ -326,7 +324,6 @@ class World:
         self._compiled = _compiled_ahead[key]
         return time.perf_counter() - start
 
-
     def _arguments(self, states: ArrayLike, actions: ArrayLike, policy: ArrayLike | None) -> tuple[Any, ...]:
         """Check the arrays and convert them to the dtypes of the program."""
         config, shape = self.program.config, (self.runs, self.program.episode_length)
@@ -339,7 +336,6 @@ class World:
         if mixed.shape != (*shape, config.actions):
             raise ValueError(f"policy must have the shape {(*shape, config.actions)}, got {mixed.shape}")
         return states.astype(dtype), actions.astype(dtype), mixed, self._noisy
-
 
     @property
     def broken_at(self) -> np.ndarray:
