@@ -173,7 +173,7 @@ class TransitionTable(_Arrays):
             *building.alias_tables(np.array([0, start.size]), start_chance),
             building.flags("bad_first", bad_first, A, "action"),
             building.flags("bad_end", bad_end, S, "state"),
-            limit=building.check_episodes(lists, masks[choices], start, horizon),
+            limit=building.check_horizon(lists, masks[choices], start, horizon),
         )
         if names is not None:
             made.names = list(names)

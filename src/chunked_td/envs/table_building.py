@@ -112,7 +112,7 @@ def _checked_lists(S: int, A: int, pairs: Any, chance: Any, target: Any, reward:
     whole = np.array([isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in target])
     good = whole & (targets >= 0) & (targets < S) if whole.all() else whole
     _refuse(~good, pairs, f"a next state must be a whole number in 0..{S - 1}", target)
-    _refuse(~((chance >= 0) & (chance <= 1 + TOLERANCE)), pairs, "a probability must lie in [0, 1]", chance)
+    _refuse(~((chance >= 0) & (chance <= 1 + TOLERANCE)), pairs, "a probability must be in [0, 1]", chance)
     _refuse(~np.isfinite(rewards).all(axis=1), pairs, "a reward must be finite", reward)
     _refuse([e not in (True, False) for e in ended.tolist()], pairs, "`terminated` must be True or False", ends)
     keys = np.column_stack([pairs[:, 0] * A + pairs[:, 1], targets.astype(np.int64), ended.astype(bool)])
@@ -216,7 +216,7 @@ def check_starts(starts: Any, S: int) -> tuple[np.ndarray, np.ndarray]:
     return states[order].astype(np.int64), chance[order]
 
 
-def check_episodes(lists: Lists, legal: np.ndarray, start: np.ndarray, horizon: Any) -> int:
+def check_horizon(lists: Lists, legal: np.ndarray, start: np.ndarray, horizon: Any) -> int:
     """`horizon`, by default the longest episode. Raises ValueError for reachable states without a legal action."""
     seen = np.zeros(lists.states, bool)
     seen[start] = True
@@ -238,8 +238,8 @@ def check_episodes(lists: Lists, legal: np.ndarray, start: np.ndarray, horizon: 
     waves = longest_paths(states.size, *(np.searchsorted(states, ends) for ends in _edges(lists, legal, states)))
     if waves is None:
         raise ValueError(
-            "horizon, the number of transitions after which an episode is truncated, must be given if states can "
-            "recur, got None"
+            "horizon must be given if states can recur: the number of transitions after which an episode is "
+            "truncated; got None"
         )
     return int(waves.max()) + 1
 

@@ -55,8 +55,6 @@ class LinearTrace(NamedTuple):
         Args:
           width: rows per feature, A or 1. components: d.
         """
-        if view not in VIEWS:
-            raise ValueError(f"view must be {' or '.join(map(repr, VIEWS))} with features, got {view!r}")
         rows = features.count * width
         start = np.repeat(features.initial_weights(initial_value), width)
         return zeros(

@@ -187,7 +187,7 @@ def _with_masked_rewards(given: Given, name: str, ids: Array | None) -> Array:
 def ends(given: Given, ids: Array | None, bootstraps: bool) -> Array:
     """Whether no step of the same segment follows; at the last step of a row, `bootstraps`."""
     xp, axis = given.backend.xp, given.axis
-    steps = xp.cumsum(xp.ones_like(given.mask, dtype=given.backend.full(given.dtype)), axis) - 1
+    steps = xp.cumsum(xp.ones_like(given.mask, dtype=given.backend.computing_dtype(given.dtype)), axis) - 1
     place = following(given, steps, -1.0)  # exact up to 2²⁴ steps
     if ids is None:
         return place < 0

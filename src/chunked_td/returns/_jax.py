@@ -32,7 +32,7 @@ Formula: TypeAlias = Callable[..., tuple[jax.Array, jax.Array]]
 xp = jnp
 
 
-def full(dtype: Any) -> Any:
+def computing_dtype(dtype: Any) -> Any:
     """Precision of the computation."""
     return jnp.promote_types(dtype, jnp.float32)
 
@@ -52,7 +52,7 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, j
         if kind in (Kind.FLAG, Kind.BOOL):
             array = array.astype(bool)
         elif kind not in (Kind.INDEX, Kind.LABEL):
-            array = array.astype(full(dtype))
+            array = array.astype(computing_dtype(dtype))
         arrays[name] = array
     return arrays, dtype
 

@@ -18,7 +18,7 @@ from chunked_td.returns._arguments import Given, Kind, along, next_step
 xp = np
 
 
-def full(dtype: Any) -> Any:
+def computing_dtype(dtype: Any) -> Any:
     """Precision of the computation."""
     return np.float64
 

@@ -23,7 +23,7 @@ from chunked_td.returns._arguments import Given, Kind, along, next_step
 xp = torch
 
 
-def full(dtype: torch.dtype) -> torch.dtype:
+def computing_dtype(dtype: torch.dtype) -> torch.dtype:
     """Precision of the computation."""
     return torch.promote_types(dtype, torch.float32)
 
@@ -32,7 +32,7 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, t
     """Arguments as tensors on the device of those among them, at least in float32; and the precision of the result."""
     tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
     dtype, device = _common(tensors)
-    wide, arrays = full(dtype), {}
+    wide, arrays = computing_dtype(dtype), {}
     for name, value in values.items():
         kind = kinds[name]
         if isinstance(value, torch.Tensor):
@@ -266,5 +266,5 @@ def _compiled_loops_fit(given: Given, stop: bool) -> bool:
 
 def _to_numpy(given: Given) -> Given:
     arrays = {name: tensor.detach().numpy() for name, tensor in given.arrays.items()}
-    dtype = np.float32 if full(given.dtype) == torch.float32 else np.float64
+    dtype = np.float32 if computing_dtype(given.dtype) == torch.float32 else np.float64
     return dataclasses.replace(given, arrays=arrays, dtype=dtype)
