@@ -298,10 +298,10 @@ def test_an_environment_may_be_a_python_file(tmp_path, capsys):
         assert run("train", str(tmp_path / name), *options) == 0
         assert "greedy policy, 100 episodes: mean return 1 ±" in capsys.readouterr().out
     wrong = {
-        "two_corridors.py": "say which one, as in",
+        "two_corridors.py": "name one of them, as in",
         "two_corridors.py:Maze": "env must be one of 'Corridor', 'Other', got 'Maze'",
         "no_corridor.py": "must define a class that derives from gymnasium.Env",
-        "absent.py": "which is not there",
+        "absent.py": "which does not exist",
     }
     for name, message in wrong.items():
         assert run("train", str(tmp_path / name), *options) == 2

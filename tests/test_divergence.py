@@ -265,11 +265,11 @@ class Walk(NamedTuple):
         ({"state": 2}, "wrote a state component outside"),
         ({"state": -1}, "wrote a state component outside"),
         ({"state": 10**12}, "wrote a state component outside"),
-        ({"legal_": 3}, "offered a number of legal actions outside"),
-        ({"legal_": 0}, "offered a number of legal actions outside"),
-        ({"legal_": -7}, "offered a number of legal actions outside"),
+        ({"legal_": 3}, "returned a number of legal actions outside"),
+        ({"legal_": 0}, "returned a number of legal actions outside"),
+        ({"legal_": -7}, "returned a number of legal actions outside"),
         ({"end": 9}, "did not end the episode within horizon"),
-        ({"taken": 40_000}, "took more random numbers than draws says"),
+        ({"taken": 40_000}, "took more random numbers than draws"),
     ],
 )
 def test_dynamics_that_break_their_word_are_refused(wrong, match):

@@ -273,7 +273,7 @@ def test_a_part_that_cannot_be_read_is_named(tmp_path):
     ctd.sweep(play, ARMS, SIZES, SEEDS, out=tmp_path, quiet=True)
     part = next(tmp_path.glob("part-*.parquet"))
     part.write_bytes(part.read_bytes()[:100])
-    with pytest.raises(ValueError, match=f"{part.name} cannot be read .*; delete it, and its runs are made again"):
+    with pytest.raises(ValueError, match=f"{part.name} cannot be read .*; delete it to repeat its runs"):
         ctd.sweep(play, ARMS, SIZES, SEEDS, out=tmp_path, quiet=True)
     part.unlink()
     assert ctd.sweep(play, ARMS, SIZES, SEEDS, out=tmp_path, quiet=True).equals(loop())
@@ -311,7 +311,7 @@ def test_edited_code_is_refused_by_name(tmp_path, edit, said):
     [
         ("engine must be", {"engine": "cloud"}),
         ("arms must be", {"arms": {"a": 3}}),
-        ("arms must have names", {"arms": {}}),
+        ("arms must have at least one entry, with strings as names", {"arms": {}}),
         ("settings of arm 'a' must not have seed", {"arms": {"a": {"seed": 3}}}),
         ("must be given for every arm, got none for 'b'", {"step_sizes": {"a": [0.1]}}),
         ("step_sizes must be finite, got nan", {"step_sizes": [float("nan")]}),

@@ -83,7 +83,7 @@ def try_python(number: str, wheel: Path, *, backends: bool) -> bool:
     run(python, "-W", "error", "-c", "\n".join(blocks), cwd=home)
     run(python, "-c", RETURNS, "numpy", cwd=home)
     told = subprocess.run([home / "bin" / "chunked-td", "train", "Taxi-v4"], capture_output=True, text=True)
-    if told.returncode != 1 or "pip install 'chunked-td[lab]'" not in told.stderr or told.stderr.count("\n") != 1:
+    if told.returncode != 1 or "pip install '.[lab]'" not in told.stderr or told.stderr.count("\n") != 1:
         sys.exit(f"the command does not say in one line what to install: {told.stderr!r}")
     if backends:
         before = installed(python)

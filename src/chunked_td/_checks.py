@@ -1,7 +1,7 @@
-"""Checks of arguments, in one error dialect: "<name> must be <what is accepted>, got <value>".
+"""Checks of arguments, with errors of one form: "<name> must be <accepted values>, got <value>".
 
-A value that is out of range is a ValueError. A value of the wrong type is a TypeError in the checks of environment
-settings (`check_whole`, `check_finite`, `check_probability`, `check_flag`) and a ValueError elsewhere.
+A value out of range is a ValueError. A value of the wrong type is a TypeError in the checks of environment settings
+(`check_whole`, `check_finite`, `check_probability`, `check_flag`) and a ValueError in the others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 
 def did_you_mean(value: Any, names: Iterable[str], cutoff: float = 0.4) -> str:
-    """A hint to append to an error: "; did you mean 'x'?", or "" if no name is near."""
+    """Hint to append to an error: "; did you mean 'x'?", or "" if no name is similar."""
     near = difflib.get_close_matches(str(value), list(names), n=1, cutoff=cutoff)
     return f"; did you mean {near[0]!r}?" if near else ""
 
@@ -39,42 +39,41 @@ SYNONYMS = {
     "out": ("output", "save", "folder", "logdir", "log_dir"),
     "seeds": ("n_seeds", "num_seeds", "runs"),
 }
-"""Other names of settings, as users of other libraries know them."""
+"""Names of settings in other libraries."""
 
 
 def name_hint(name: str, known: Iterable[str]) -> str:
-    """The known setting that another name stands for; "" if there is none near."""
+    """The known setting that a synonym or a similar name means; "" if there is none."""
     names, plain = list(known), name.strip("-").replace("-", "_").lower()
     meant = next((ours for ours, others in SYNONYMS.items() if ours in names and plain in others), None)
     near = difflib.get_close_matches(plain, names, n=1, cutoff=0.75)
     return meant or (near[0] if near else "")
 
 
-def check_choice(name: str, value: Any, choices: Iterable[str], cutoff: float = 0.4) -> Any:
-    """Return `value` if it is one of `choices`; the error names the nearest one, if it is as near as `cutoff`."""
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> Any:
+    """Return `value` if it is one of `choices`; the error suggests a similar one."""
     names = list(choices)
     if isinstance(value, str) and value in names:
         return value
-    hint = did_you_mean(value, names, cutoff)
-    raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, got {value!r}{hint}")
+    raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, got {value!r}{did_you_mean(value, names)}")
 
 
 def check_text(name: str, value: Any) -> str:
-    """Return a text that a file can hold; half a surrogate pair, such as "\\ud800", cannot be written."""
+    """Return a text that UTF-8 can encode; half a surrogate pair, such as "\\ud800", cannot be written to a file."""
     if isinstance(value, str) and value.encode("utf-8", "replace").decode() == value:
         return value
     raise ValueError(f"{name} must be text that UTF-8 can write, got {value!r}")
 
 
 def check_seed(seed: Any) -> int:
-    """Return a whole number from 0 as an int."""
+    """Return an integer ≥ 0 as an int."""
     if not _is_whole(seed) or seed < 0:
         raise ValueError(f"seed must be a whole number from 0, got {seed!r}")
     return int(seed)
 
 
 def check_episodes(episodes: Any, least: int) -> int:
-    """Return a number of episodes as an int."""
+    """Return a number of episodes, from `least` to 10⁹, as an int."""
     most = 10**9
     if not _is_whole(episodes) or not least <= episodes <= most:
         raise ValueError(f"episodes must be a whole number from {least} to {most:,}, got {episodes!r}")
@@ -92,7 +91,7 @@ def check_positive(name: str, value: Any) -> float:
 
 
 def check_not_negative(name: str, value: Any) -> float:
-    """Return a finite number from 0 as a float."""
+    """Return a finite number ≥ 0 as a float."""
     return _check_number(name, value, 0.0, math.inf, "a finite number from 0")
 
 
@@ -106,19 +105,24 @@ def _check_number(name: str, value: Any, low: float, high: float, accepted: str)
     return number
 
 
-def check_numbers(name: str, value: Any, accepted: str) -> np.ndarray:
-    """Return real numbers of any shape as float64; `accepted` says in the error which ones are taken."""
+def as_array(value: Any) -> np.ndarray:
+    """NumPy array of a value; an array of None if its rows have different lengths."""
     try:
-        given = np.asarray(value)
-    except ValueError:  # rows of different lengths
-        given = np.array(None)
+        return np.asarray(value)
+    except ValueError:
+        return np.array(None)
+
+
+def check_numbers(name: str, value: Any, accepted: str) -> np.ndarray:
+    """Return real numbers of any shape as float64; `accepted` describes them in the error."""
+    given = as_array(value)
     if given.dtype.kind not in "fiu":  # strings would be converted, and so would True and 10**400 fail later
         raise ValueError(f"{name} must be numbers, {accepted}, got {value!r}")
     return given.astype(np.float64)
 
 
 def check_whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """Return a whole number in [least, most] as an int; no `most` means no upper limit."""
+    """Return an integer in [least, most] as an int; without `most` there is no upper limit."""
     accepted = f"an integer >= {least}" if most is None else f"an integer in [{least}, {most}]"
     if not _is_whole(value):
         raise _wrong_type(name, value, accepted)
@@ -132,7 +136,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def check_count(name: str, value: Any) -> int:
-    """Return a whole number from 1 as an int."""
+    """Return an integer ≥ 1 as an int."""
     return check_whole(name, value, 1)
 
 

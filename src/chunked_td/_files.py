@@ -1,6 +1,6 @@
-"""Files: written whole or not at all, and read only if they are files.
+"""Atomic writes, and reads of regular files only.
 
-After a crash a file holds its old content or its new one, never a part.
+After a crash a file has its old content or its new content, never a part of it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ UNFINISHED = ".unfinished"
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
-    """Write a file by way of a temporary file in the same folder; missing folders are made.
+    """Write a file through a temporary file in the same folder; create missing folders.
 
-    On return the content is on the device. Raises OSError, and leaves no temporary file, if it cannot be written.
+    On return the content is on the device. If it cannot be written, this raises OSError and leaves no temporary file.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 
 
 def write_table(path: str | Path, frame: Any, **options: Any) -> None:
-    """Write a Polars table as a Parquet file. Args: options: of its `write_parquet`."""
+    """Write a Polars table as a Parquet file; `options` are those of its `write_parquet`."""
     buffer = io.BytesIO()
     frame.write_parquet(buffer, **options)
     write_atomically(path, buffer.getvalue())
@@ -57,7 +57,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _sync_folder(path: Path) -> None:
-    """Flush a rename to the device, on systems that can open a folder."""
+    """Flush a rename to the device if the system can open a folder."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -69,10 +69,10 @@ def _sync_folder(path: Path) -> None:
 
 
 def read_regular(path: str | Path) -> bytes:
-    """The content of a regular file, without ever waiting for one.
+    """Content of a regular file; never blocks on a FIFO or a device.
 
     Raises:
-      ValueError: if it is something else: a directory, a FIFO, a device.
+      ValueError: if it is not a regular file, such as a directory, a FIFO or a device.
       OSError: if it cannot be read.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -106,7 +106,7 @@ def _not_regular(path: str | Path, mode: int) -> ValueError:
 
 
 def plain(value: Any) -> Any:
-    """A copy that JSON can write: a dataclass as a dict of its fields, NumPy's numbers and arrays as Python's."""
+    """A copy that JSON can write: dataclasses as dicts of their fields, NumPy numbers and arrays as Python's."""
     if hasattr(value, "__dataclass_fields__"):
         return plain(vars(value))
     if isinstance(value, dict):

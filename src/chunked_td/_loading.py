@@ -1,4 +1,4 @@
-"""Loading when needed: names of packages on first use, packages that only an extra brings, files of users."""
+"""Deferred imports: public names on first use, optional packages (extras), and users' files."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ EXTRAS = {
     "sb3": ("stable_baselines3",),
     "ray": ("ray",),
 }
-"""Packages that are not in the plain install, by the extra that brings them."""
+"""Packages that are not in the plain install, by the extra that installs them."""
 
 
 def with_extra(what: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """The error of a missing package; if an extra brings the package, it says what to install for `what`."""
+    """The error of a missing package; if an extra installs it, the message names the command that `what` needs."""
     package = (error.name or "").partition(".")[0]
     extra = next((name for name, packages in EXTRAS.items() if package in packages), None)
     if extra is None or "pip install" in str(error):
         return error
-    return ModuleNotFoundError(f"{what} needs {package}: pip install 'chunked-td[{extra}]'", name=package)
+    return ModuleNotFoundError(f"{what} needs {package}: pip install '.[{extra}]' in a clone", name=package)
 
 
 def require(what: str, package: str) -> None:
-    """Raise ModuleNotFoundError, saying what to install for `what`, if a package is missing."""
+    """Raise ModuleNotFoundError with the command that installs a missing package for `what`."""
     if importlib.util.find_spec(package) is None:
         raise with_extra(what, ModuleNotFoundError(f"No module named {package!r}", name=package))
 
 
 def stub_names(package_file: str) -> dict[str, str]:
-    """The names that the stub of a package, `__init__.pyi`, imports, and the module that each is imported from."""
+    """{name: module} of the names that the stub of a package, `__init__.pyi`, imports."""
     stub = ast.parse(Path(package_file).with_suffix(".pyi").read_text(encoding="utf-8"))
     imports = [node for node in stub.body if isinstance(node, ast.ImportFrom) and node.module]
     return {alias.name: node.module for node in imports for alias in node.names if node.module}
@@ -47,10 +47,10 @@ def stub_names(package_file: str) -> dict[str, str]:
 def lazy_names(
     package: str, more: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package whose public names load when they are first used.
+    """`__getattr__` and `__dir__` of a package whose public names load on first use.
 
     Args:
-      more: the modules that define names besides those names of `chunked_td` that are defined in the package.
+      more: {name: module} of names that are public in this package and not in `chunked_td`.
     """
     public: dict[str, str] = sys.modules["chunked_td"]._NAMES
     homes = {name: home for name, home in public.items() if home.startswith(package)} | dict(more or {})
@@ -67,17 +67,17 @@ def lazy_names(
 
 
 USER_MODULES = "chunked_td_own_"
-"""How the names of modules loaded from users' files begin."""
+"""Prefix of the names of modules loaded from users' files."""
 
 
 def module_name(path: Path) -> str:
-    """The name of the module that a user's file or folder becomes; another for each path."""
+    """Name of the module for a user's file or folder, different for each path."""
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
     return f"{USER_MODULES}{re.sub(r'[^A-Za-z0-9]', '_', path.resolve().stem)}_{digest}"
 
 
 def real_file(path: str | Path, argument: str) -> Path:
-    """A path without symbolic links; ValueError if they go round in a circle."""
+    """A path without symbolic links; ValueError if they form a loop."""
     try:
         return Path(path).resolve()
     except (OSError, RuntimeError) as problem:  # Python 3.13 raises the former
@@ -85,10 +85,10 @@ def real_file(path: str | Path, argument: str) -> Path:
 
 
 def load_file(path: str | Path, argument: str) -> Any:
-    """A Python file of the user's as a module; it is run again only if it has changed. Errors name the argument."""
+    """Load a user's Python file as a module; it runs again only after a change. Errors name the argument."""
     file = real_file(path, argument)
     if not file.is_file():
-        raise ValueError(f"{argument} must be a Python file, got {str(path)!r}, which is not there")
+        raise ValueError(f"{argument} must be a Python file, got {str(path)!r}, which does not exist")
     name, content = module_name(file), (str(file), file.read_bytes())
     if name in sys.modules and vars(sys.modules[name]).get("_loaded_from") == content:
         return sys.modules[name]
@@ -102,5 +102,5 @@ def load_file(path: str | Path, argument: str) -> Any:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise ValueError(f"{argument}: {path} does not import: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{argument}: cannot import {path}: {type(error).__name__}: {error}") from error
     return module

@@ -1,4 +1,4 @@
-"""Runs of a sweep as Ray tasks. Workers return tables; the caller writes them."""
+"""Sweep runs as Ray tasks. Workers return tables; the caller writes them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from itertools import islice
 from typing import Any
 
 WINDOW = 4
-"""Tasks that wait or run, per core of the cluster: Ray is slower with very many."""
+"""Submitted tasks per core of the cluster; Ray is slower with very many."""
 
 
 def results_from_ray(
     make: Callable[[Any], Any], calls: Sequence[Any], *, gpus: float, retries: int, modules: Sequence[Any]
 ) -> Generator[Any]:
-    """Yield `make(call)` for these calls, as they finish.
+    """Yield `make(call)` for these calls in the order in which they finish.
 
     Args:
-      gpus, retries: of each task, and how often it is repeated after its worker or node died.
-      modules: the caller's own, which other nodes do not have; they are sent along.
+      gpus: GPUs of each task. retries: repetitions of a task whose worker or node died.
+      modules: the caller's own modules, sent to nodes that do not have them.
     """
     try:
         import ray
@@ -45,7 +45,7 @@ def results_from_ray(
 
 
 def outcome(ray: Any, reference: Any) -> Any:
-    """What a task returned; the error of a run is raised as it was."""
+    """Result of a task; an error of the run is raised unchanged."""
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
@@ -54,7 +54,7 @@ def outcome(ray: Any, reference: Any) -> Any:
 
 @contextlib.contextmanager
 def connected(ray: Any) -> Iterator[None]:
-    """Connect to Ray if the caller has not: to RAY_ADDRESS, or to a cluster started here for the sweep."""
+    """Connect to Ray unless the caller has: to RAY_ADDRESS, or to a cluster started here for the sweep."""
     if ray.is_initialized():
         yield
         return
@@ -67,7 +67,7 @@ def connected(ray: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def by_value(ray: Any, modules: Sequence[Any]) -> Iterator[None]:
-    """Meanwhile, functions and classes of these modules are sent with their code."""
+    """Send functions and classes of these modules with their code during the `with` block."""
     for module in modules:
         ray.cloudpickle.register_pickle_by_value(module)
     try:

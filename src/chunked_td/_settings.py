@@ -1,4 +1,4 @@
-"""Settings that compiled code reads: checked numbers, and arrays that change while a learner learns."""
+"""Settings of compiled code: checked numbers, and arrays that change during learning."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from chunked_td._link import Layout, tuple_class
 
 @dataclass(frozen=True, repr=False)
 class KernelSettings:
-    """Base of λ sources, planners, explorations, reward sources, views and model errors: a frozen dataclass.
+    """Base class of λ sources, planners, explorations, reward sources, views and model errors: a frozen dataclass.
 
-    A field with `field(default=…, repr=False)` is shown only where it differs from its default: stored results know
-    settings by their text, which must not change where an option is added later.
+    A field with `field(default=…, repr=False)` is shown only if it differs from its default. Stored results identify
+    settings by their text, so a new option must not change it.
 
     Attributes:
       checks: for settings by name, a check such as `chunked_td._checks.check_unit`: called with name and value, it
@@ -46,25 +46,25 @@ class KernelSettings:
         return dataclasses.asdict(self)
 
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Refuse, with a ValueError, arrays of a file that kernels could index outside of.
+        """Raise ValueError if saved arrays would make kernels index out of bounds.
 
-        `load` has compared dtypes, shapes and bounds with `arrays`, and that all numbers are finite. This is for what
-        bounds cannot say.
+        `load` has already compared dtypes, shapes and bounds with `arrays`, and checked that all numbers are finite.
+        This method is for what bounds cannot express.
         """
 
     def compiled(self, sizes: Mapping[str, int]) -> Any:
-        """What kernels see: a NamedTuple of the numbers among the settings and of the arrays, all zero."""
+        """Form for kernels: a NamedTuple of the numeric settings and of the arrays, all zero."""
         return form_of(self, {name: new_array(layout, sizes) for name, layout in self.arrays.items()})
 
 
 def form_of(settings: Any, arrays: Mapping[str, Any]) -> Any:
-    """What kernels see of an object with `settings()`: a NamedTuple of the numbers among them and of some arrays."""
+    """Form for kernels of an object with `settings()`: a NamedTuple of its numeric settings and of these arrays."""
     numbers = {name: _plain(value) for name, value in settings.settings().items() if isinstance(value, Real)}
     return tuple_class(type(settings).__name__, (*numbers, *arrays))(*numbers.values(), *arrays.values())
 
 
 def _plain(value: Any) -> bool | int | float:
-    """A number of NumPy's or Python's as one of Python's."""
+    """A NumPy or Python number as a Python number."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     return int(value) if isinstance(value, Integral) else float(value)
@@ -74,12 +74,12 @@ def new_array(layout: str, sizes: Mapping[str, int]) -> np.ndarray:
     """Zeros for a layout such as "float64[S, A]"; dimensions are names in `sizes` or numbers."""
     dtype, dims, *_ = Layout.of(layout)
     if not all(dim in sizes or dim.isdigit() for dim in dims):
-        raise ValueError(f"arrays: dimensions must be numbers or one of {', '.join(sizes)}, got {layout!r}")
+        raise ValueError(f"arrays must have dimensions that are numbers or one of {', '.join(sizes)}, got {layout!r}")
     return np.zeros([sizes[dim] if dim in sizes else int(dim) for dim in dims], dtype)
 
 
 def grown_arrays(form: Any, layouts: Mapping[str, str], sizes: Mapping[str, int]) -> Any:
-    """The compiled form of settings with its arrays enlarged to `sizes`; what they hold stays."""
+    """The compiled form of settings with its arrays enlarged to `sizes`; their contents stay."""
     larger = {}
     for name, layout in layouts.items():
         old, new = getattr(form, name), new_array(layout, sizes)

@@ -1,7 +1,7 @@
-"""CodeDigests of a user's code and settings, to notice that stored runs were made by other ones.
+"""Digests of a user's code and settings, which detect that stored runs were made by other code.
 
 A digest of a function covers its bytecode and every function, class and constant that it reaches by name, in its own
-module and in others of the user's. Installed packages count as they are; of this one the version is noted.
+module and in the user's other modules. Installed packages are not covered; the version of this one is recorded.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from typing import Any
 import joblib
 
 SHORT = 100
-"""Longest text of a setting that is written out; others are cut and get a digest."""
+"""Longest text of a setting that is written in full; a longer text is shortened and gets a digest."""
 
 
 class CodeDigests:
-    """CodeDigests of the code that a function reaches.
+    """Digests of the code that a function reaches.
 
     Attributes:
       code: {name: digest or short value} of every function, class and constant reached; versions first.
-      modules: the user's own modules among those reached.
+      modules: the user's own modules that the function reaches.
     """
 
     def __init__(self, function: Any = None):
@@ -44,19 +44,19 @@ class CodeDigests:
             self._visit(label_of(function), function)
 
     def text(self, value: Any) -> Any:
-        """A setting as settings.json has it: short and plain, or a text that ends with a digest.
+        """A setting in the form of settings.json: a short plain value, or a text that ends with a digest.
 
         Raises:
-          TypeError: if it has no value that could be compared.
+          TypeError: if the setting has no value that can be compared.
         """
         if value is None or isinstance(value, bool | int | str):
-            return value if len(str(value)) <= SHORT else cut(str(value))
+            return value if len(str(value)) <= SHORT else shortened(str(value))
         if isinstance(value, float):
             return value if math.isfinite(value) else str(value)
         if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-            return cut(f"[{', '.join(str(self.text(each)) for each in value)}]")
+            return shortened(f"[{', '.join(str(self.text(each)) for each in value)}]")
         if isinstance(value, Mapping):
-            return cut(f"{{{', '.join(f'{name!r}: {self.text(each)}' for name, each in value.items())}}}")
+            return shortened(f"{{{', '.join(f'{name!r}: {self.text(each)}' for name, each in value.items())}}}")
         inner, shown = CodeDigests(), label_of(value)
         inner._visit("", value)
         if not callable(value) or shown is None:
@@ -66,7 +66,7 @@ class CodeDigests:
         return f"{shown} #{digest(inner.code)}" if inner.code else shown
 
     def _visit(self, label: str | None, value: Any) -> None:
-        """Note a value that code reaches under a name."""
+        """Record a value that code reaches under a name."""
         value = unwrapped(value)
         if id(value) in self._seen:
             return
@@ -97,7 +97,7 @@ class CodeDigests:
         names = sorted(names_in(code))
         for name in names:
             if name in function.__globals__:
-                self._reach(label_in(function, name), function.__globals__[name], names)
+                self._reach(f"{stem(function.__module__)}.{name}", function.__globals__[name], names)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             try:
                 self._reach(f"{label}.{name}", cell.cell_contents, names)
@@ -105,7 +105,7 @@ class CodeDigests:
                 continue
 
     def _reach(self, label: str, value: Any, names: list[str]) -> None:
-        """A value in reach of code; of a module, the attributes that the code may name."""
+        """Record a value that code reaches; of a module, the attributes that the code may name."""
         if not isinstance(value, types.ModuleType):
             self._visit(label, value)
         elif self._is_own(value.__name__):
@@ -131,7 +131,7 @@ class CodeDigests:
         self.code[label] = self._safe(value)
 
     def _safe(self, value: Any) -> Any:
-        """The text of a constant; its type, if it has no value that could be compared."""
+        """The text of a constant; its type if it has no value that can be compared."""
         try:
             return self.text(value)
         except TypeError:
@@ -169,13 +169,8 @@ def label_of(value: Any) -> str | None:
     return None if name is None or module is None else f"{stem(module)}.{name}"
 
 
-def label_in(function: types.FunctionType, name: str) -> str:
-    """The name of a constant of a function's module."""
-    return f"{stem(function.__module__)}.{name}"
-
-
 def stem(module: str | None) -> str:
-    """The short name of a module; a script has the same as when it is imported."""
+    """Short name of a module; a script has the same name as on import."""
     file = getattr(sys.modules.get(module or ""), "__file__", None)
     return Path(file).stem if module == "__main__" and file else (module or "").rpartition(".")[2]
 
@@ -188,7 +183,7 @@ def installed() -> tuple[str, ...]:
 
 
 def is_own(name: str | None) -> bool:
-    """Whether a module is the user's: no installed package, not Python's and not this library."""
+    """Whether a module is the user's, not an installed package, Python's or this library's."""
     module = sys.modules.get(name or "")
     if module is None or (name or "").partition(".")[0] == "chunked_td":
         return False
@@ -199,13 +194,13 @@ def is_own(name: str | None) -> bool:
 
 
 def names_in(code: types.CodeType) -> set[str]:
-    """The names that code reads or may read, those of nested functions among them."""
+    """The names that code reads or may read, including those of nested functions."""
     nested = (each for each in code.co_consts if isinstance(each, types.CodeType))
     return set(code.co_names).union(*map(names_in, nested))
 
 
 def code_digest(code: types.CodeType, doc: str | None = None) -> str:
-    """A digest of bytecode and its constants, without names of files, lines and the docstring."""
+    """Digest of bytecode and its constants; file names, line numbers and the docstring are left out."""
 
     def parts(code: types.CodeType, doc: str | None) -> Iterator[Any]:
         yield code.co_code.hex()
@@ -222,7 +217,7 @@ def code_digest(code: types.CodeType, doc: str | None = None) -> str:
 
 
 def state(value: Any) -> str:
-    """A digest of what an object holds. Raises TypeError if it holds what cannot be compared."""
+    """Digest of an object's contents. Raises TypeError if they cannot be compared."""
     try:
         return str(joblib.hash(value))
     except Exception as error:
@@ -232,11 +227,11 @@ def state(value: Any) -> str:
         return digest({name: str(CodeDigests().text(each)) for name, each in fields.items()})
 
 
-def cut(text: str) -> str:
-    """A text, or its beginning and a digest if it is long."""
+def shortened(text: str) -> str:
+    """A text, or its beginning and a digest if it is longer than `SHORT`."""
     return text if len(text) <= SHORT else f"{text[:SHORT]}… #{digest(text)}"
 
 
 def digest(value: Any) -> str:
-    """A short digest of plain values."""
+    """Short digest of plain values."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]

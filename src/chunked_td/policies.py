@@ -1,10 +1,9 @@
 """Policies: probabilities and draws, with ties and masks.
 
-The *probabilities* of the behaviour policy matter as much as its draws: they enter λ (Alg. 2: π(a'|x'); Alg. 1 and 3:
-Σ_a π(a|x) P̂(x'|x,a)) and the bootstrap of Expected-SARSA (Alg. 3, 4). The paper's policy is ε-greedy; others are those
-of `chunked_td.learners.exploration`.
+The *probabilities* of the behaviour policy enter λ (Alg. 2: π(a'|x'); Alg. 1 and 3: Σ_a π(a|x) P̂(x'|x,a)) and the
+bootstrap of Expected-SARSA (Alg. 3, 4). The paper's policy is ε-greedy; `chunked_td.learners.exploration` has others.
 
-Drawing takes one uniform number if more than one action is legal, and none otherwise.
+A draw takes one uniform number if more than one action is legal, and none otherwise.
 """
 
 import math
@@ -13,12 +12,11 @@ from chunked_td._link import slot
 from chunked_td.seeding import uniform
 
 GREEDY, UNIFORM, GIVEN = 0, 1, 2
-"""How action probabilities come about: from the values (ε-greedy, or as `exploration` says), uniform, or written by the
-caller."""
+"""Policies: from the values (ε-greedy, or by `exploration`), uniform, or written by the caller."""
 
 
 def only_legal(legal):
-    """The legal action if there is just one, −1 otherwise.
+    """The legal action if there is exactly one, else −1.
 
     Args:
       legal: bool[A].
@@ -33,8 +31,8 @@ def only_legal(legal):
 
 
 def _share(values, legal, best, ties, count, epsilon):
-    """Values of actions become the probabilities of an ε-greedy choice; `best` is taken `ties` times."""
-    lost = ties == 0  # every value is NaN: learning has diverged, and all actions are alike
+    """Replace action values by ε-greedy probabilities; `ties` actions have the value `best`."""
+    lost = ties == 0  # every value is NaN: learning has diverged, and all actions are equally good
     if lost:
         ties = count
     for a in range(legal.size):
@@ -51,7 +49,7 @@ def epsilon_greedy(q, legal, epsilon, out):
 
         π(a) = ε/|legal| + (1 − ε)/|greedy| · [a is greedy],   0 where masked
 
-    An action whose value is NaN is not greedy, unless all are.
+    An action whose value is NaN is greedy only if all values are NaN.
 
     Args:
       q: float64[A, d], one column per reward component.
@@ -77,17 +75,17 @@ def epsilon_greedy(q, legal, epsilon, out):
 
 
 def optimistic_greedy(q, visits, legal, scale, prior, epsilon, out):
-    """Probabilities of the ε-greedy policy on Σ_i Q^i plus a bonus for actions that were seldom taken.
+    """Probabilities of the ε-greedy policy on Σ_i Q^i plus a bonus for rarely taken actions.
 
         U(a) = Q(a) + c/√(n(a) + n₀),   π(a) = ε/|legal| + (1 − ε)/|greedy in U| · [a is greedy in U],   0 where masked
 
-    With n₀ = 0, actions never taken come before all others. NaN is treated as in `epsilon_greedy`.
+    With n₀ = 0, actions never taken rank above all others. NaN is treated as in `epsilon_greedy`.
 
     Args:
       q: float64[A, d], one column per reward component.
       visits: int64[A], n.
       legal: bool[A], at least one true.
-      scale: c, from 0. prior: n₀, from 0.
+      scale: c ≥ 0. prior: n₀ ≥ 0.
       epsilon: float in [0, 1].
       out: float64[A], overwritten.
     """
@@ -113,9 +111,10 @@ def _epsilon_greedy(no_exploration, q, state, legal, rate, out):
 
 write_policy = slot("exploration", "probabilities", _epsilon_greedy)
 count_action, count_reward = slot("exploration", "count_action", None), slot("exploration", "count_reward", None)
-"""write_policy(exploration, q, state, legal, rate, out): π(·|state) of the compiled form of an `Exploration`, or of the
-ε-greedy policy for None. count_action(exploration, state, action, n_actions): an action has been taken.
-count_reward(exploration, reward, discount, first, last): a reward has come, in the first or last step of an episode."""
+"""write_policy(exploration, q, state, legal, rate, out): write π(·|state) of a compiled `Exploration`, or ε-greedy.
+count_action(exploration, state, action, n_actions): called after every action.
+count_reward(exploration, reward, discount, first, last): called after every reward; `first` and `last` mark the first
+and last step of an episode."""
 
 
 def policy_at(exploration, q, state, legal, rate, out):
@@ -159,4 +158,4 @@ def draw(probabilities, rng):
         cumulative += probabilities[a]
         if probabilities[a] > 0.0 and u < cumulative:
             return a
-    return last  # the sum fell short of one by rounding
+    return last  # by rounding, the sum is below one

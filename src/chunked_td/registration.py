@@ -1,7 +1,7 @@
-"""Our environments in Gymnasium's registry.
+"""Registration of this package's environments with Gymnasium.
 
-Gymnasium ignores the entry points of plugins, so importing the package registers them. It does not import Gymnasium for
-that, which takes longer than all the rest: where Gymnasium is imported later, they are registered then.
+Gymnasium ignores the entry points of plugins, so importing the package registers its environments. Importing Gymnasium
+takes longer than the rest of the package. So it is not imported here: if it is imported later, registration follows.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ ENVIRONMENTS = {
     "ChunkedTD/TMaze-v0": "chunked_td.envs.t_maze.gym:TMazeEnv",
     "ChunkedTD/TimedTMaze-v0": "chunked_td.envs.t_maze.gym:TimedTMazeEnv",
 }
-"""Gymnasium ids and the classes behind them."""
+"""Gymnasium ids and their environment classes."""
 
 
 def register() -> None:
-    """Register the environments with Gymnasium; calling it again does nothing."""
+    """Register the environments with Gymnasium; further calls have no effect."""
     import gymnasium
 
     for name, entry_point in ENVIRONMENTS.items():
         if name not in gymnasium.registry:
-            # The checker that `gymnasium.make` adds expects a scalar reward (mo-gymnasium switches it off, too).
+            # The checker that `gymnasium.make` adds requires a scalar reward; mo-gymnasium also disables it.
             vector = name == "ChunkedTD/KeyToDoor-v0"
             gymnasium.register(id=name, entry_point=entry_point, disable_env_checker=vector)
 
 
 def register_with_gymnasium() -> None:
-    """Register the environments: now if Gymnasium is loaded, otherwise right after it is imported."""
+    """Register the environments now if Gymnasium is loaded, otherwise right after its import."""
     if "gymnasium" in sys.modules:
         register()
     elif not any(isinstance(finder, _AfterGymnasium) for finder in sys.meta_path):
@@ -42,7 +42,7 @@ def register_with_gymnasium() -> None:
 
 
 class _AfterGymnasium(MetaPathFinder):
-    """Finds Gymnasium as the other finders do, and calls `register` once it is loaded."""
+    """Import hook that finds Gymnasium by the other finders and calls `register` once it is loaded."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         if fullname != "gymnasium":

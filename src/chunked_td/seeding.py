@@ -1,9 +1,9 @@
-"""Randomness: from a seed to the streams of numbers that kernels draw.
+"""Random numbers: seeds, and the streams that kernels draw from.
 
-A kernel draws from a `Stream`, the state of NumPy's PCG64 in an array: `uniform(rng)` gives the numbers of
+A kernel draws from a `Stream`, the state of NumPy's PCG64 in an array: `uniform(rng)` returns the numbers of
 `Generator.random()`, bit for bit.
 
-Run `s` draws its environment from `SeedSequence(s)`, exactly as `env.reset(seed=s)` does in Gymnasium, its policy from
+The environment of run `s` draws from `SeedSequence(s)`, as `env.reset(seed=s)` does in Gymnasium. Its policy draws from
 the first child of that sequence, its model (sampled chunks, networks) from the second, and planning from the third.
 """
 
@@ -21,7 +21,7 @@ _WORD = (1 << 64) - 1
 
 
 class SeedSequences(NamedTuple):
-    """The sequences of one run."""
+    """Seed sequences of one run."""
 
     environment: np.random.SeedSequence
     policy: np.random.SeedSequence
@@ -30,18 +30,18 @@ class SeedSequences(NamedTuple):
 
 
 def split_seed(seed: int) -> SeedSequences:
-    """The sequences of the run with this seed."""
+    """Seed sequences of the run with this seed."""
     root = np.random.SeedSequence(seed)
     return SeedSequences(root, *root.spawn(3))
 
 
 def model_seed(seed: int) -> int:
-    """The number that seeds the network of the run with this seed."""
+    """Seed of the network of the run with this seed."""
     return int(split_seed(seed).model.generate_state(1)[0])
 
 
 class Draws:
-    """A stream that kernels draw from, and Python too.
+    """A stream of random numbers for kernels and for Python.
 
     Args:
       state: of a `PCG64` bit generator.
@@ -57,15 +57,15 @@ class Draws:
         return cls(np.random.PCG64(sequence).state)  # type: ignore[arg-type]
 
     def state(self) -> dict[str, Any]:
-        """Everything needed to go on from here, as plain numbers and strings."""
+        """Generator state as plain numbers and strings."""
         return state_of_words(self.stream.words)
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a `state()`."""
+        """Restore a `state()`."""
         set_words(self.stream.words, check_random_state("draws", state))
 
     def choice(self, n: int, p: np.ndarray) -> int:
-        """A number below n, with these probabilities, as NumPy's `Generator.choice` draws it."""
+        """Sample from 0..n − 1 with probabilities p, as NumPy's `Generator.choice` does."""
         bits: Any = np.random.PCG64()
         bits.state = self.state()
         chosen = int(np.random.Generator(bits).choice(n, p=p))
@@ -74,14 +74,14 @@ class Draws:
 
 
 def state_of_words(words: np.ndarray) -> dict[str, Any]:
-    """The state of NumPy's PCG64 that a `Stream` stands at."""
+    """State of NumPy's PCG64 in a `Stream`."""
     high, low, more_high, more_low = (int(word) for word in words[:4])
     inner = {"state": (high << 64) | low, "inc": (more_high << 64) | more_low}
     return {"bit_generator": "PCG64", "state": inner, "has_uint32": 0, "uinteger": 0}
 
 
 def set_words(words: np.ndarray, state: dict[str, Any]) -> None:
-    """Let a `Stream` go on from a state of NumPy's PCG64."""
+    """Set a `Stream` to a state of NumPy's PCG64."""
     if state["bit_generator"] != "PCG64":
         raise ValueError(f"random numbers must be those of a PCG64, got {state['bit_generator']}")
     inner = state["state"]
@@ -95,14 +95,14 @@ _STATES = {
     "MT19937": {"key": (624, 32), "pos": (1, 32)},
     "Philox": {"counter": (4, 64), "key": (2, 64)},
 }
-"""NumPy's bit generators: of each entry of the state how many numbers it has, and of how many bits."""
+"""NumPy's bit generators: the count and the bits of the numbers in each entry of the state."""
 
 
 def check_random_state(name: str, state: Any) -> dict[str, Any]:
-    """Return the state of a bit generator if NumPy's own of that kind can hold it; NumPy itself does not look.
+    """Return the state of a bit generator if it is valid for NumPy's own of that kind; NumPy does not check it.
 
     Args:
-      state: as `bit_generator.state` gives it, arrays as lists. States of other generators than NumPy's pass.
+      state: `bit_generator.state` with arrays as lists. States of generators outside NumPy are not checked.
     """
     kind = state.get("bit_generator") if isinstance(state, dict) else None
     if not isinstance(kind, str):
@@ -118,11 +118,11 @@ def check_random_state(name: str, state: Any) -> dict[str, Any]:
         and state["state"].get("pos", 0) <= 624
     )
     if not good:
-        raise ValueError(f"{name} must be a state that NumPy's {kind} can have")
+        raise ValueError(f"{name} must be a valid state of NumPy's {kind}")
     return state
 
 
 def _has_bits(value: Any, count: int, bits: int) -> bool:
-    """Whether a value is a whole number from 0 of so many bits, or a list of so many of them."""
+    """Whether a value is an unsigned integer of `bits` bits, or a list of `count` of them."""
     each = [value] if count == 1 else value
     return isinstance(each, list) and len(each) == count and all(type(n) is int and 0 <= n < 2**bits for n in each)

@@ -1,4 +1,4 @@
-"""Sweeps: arms × step sizes × seeds, in parallel, and resumed where they stopped.
+"""Sweeps: arms × step sizes × seeds, in parallel and resumable.
 
     def run(step_size, seed, *, lambda_, episodes):          # any plain function
         ...
@@ -7,10 +7,10 @@
     arms = {"TD(0)": {"lambda_": 0.0}, "Monte Carlo": {"lambda_": 1.0}}
     table = sweep(run, arms, step_sizes=[0.1, 0.2], seeds=range(10), out="runs", episodes=1_000)
 
-The table has the columns arm, step_size and seed, and those of `run`. The folder `out` holds settings.json and parts:
-Parquet files of finished runs, each written whole or not at all. The rows say which runs they are; file names say
-nothing. The same call resumes, and the folder may be extended by arms, step sizes and seeds. Runs made with other
-settings or by other code are refused, and the error names the difference.
+The table has the columns arm, step_size and seed, and those of `run`. The folder `out` has settings.json and parts:
+Parquet files of finished runs, each written whole or not at all. The rows identify the runs; file names have no
+meaning. The same call resumes a sweep, and a folder may be extended by arms, step sizes and seeds. If its runs were
+made with other settings or other code, the call raises an error that names the difference.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Key = tuple[str, float, int]
 KEYS = {"arm": pl.String, "step_size": pl.Float64, "seed": pl.Int64}
 ENGINES = ("threads", "processes", "ray")
 LINE_EVERY = 10.0
-"""Seconds between two lines of progress, if the output is no terminal."""
+"""Seconds between two lines of progress if the output is not a terminal."""
 
 
 class Call(NamedTuple):
@@ -75,19 +75,20 @@ def sweep(
     """Call `run(step_size=…, seed=…, **settings)` once per arm, step size and seed, and return one table.
 
     Args:
-      run: returns columns of one length, and the same ones for the same arguments. A single number or text is repeated.
-      arms: {name: its settings}.
-      step_sizes, seeds: every arm runs with every pair of them. Step sizes may be a mapping, {arm: its step sizes}.
-      out: folder for finished runs; None keeps nothing.
-      engine: "threads" for compiled runs, "processes" for Python loops, "ray" for a cluster: the one that RAY_ADDRESS
-        names, or one started on this machine.
-      jobs: runs at a time; −1 is one per core. Ray decides by its own resources.
-      together: runs that one call makes. From 2, `run` takes arrays step_size and seed of up to that many runs of one
-        arm and returns a list of their columns: for networks in lockstep.
-      save_every: seconds of work in a part. A killed process loses at most that much, and the runs it was in.
-      gpus, retries: of each Ray task, and how often one is repeated whose worker or node died.
+      run: returns columns of one length, equal for equal arguments. A single number or text is repeated.
+      arms: {name: settings}.
+      step_sizes, seeds: every arm runs with every pair of them. Step sizes may be a mapping, {arm: step sizes}.
+      out: folder for finished runs; None stores nothing.
+      engine: "threads" for compiled runs, "processes" for Python loops, "ray" for a cluster: that of RAY_ADDRESS, or
+        one started on this machine.
+      jobs: concurrent runs; −1 is one per core. Ray schedules by its own resources.
+      together: runs per call. From 2, `run` takes arrays step_size and seed of up to `together` runs of one arm and
+        returns a list of their columns: for networks in lockstep.
+      save_every: seconds of work in a part. A killed process loses at most that much finished work and the runs in
+        progress.
+      gpus: GPUs of each Ray task. retries: repetitions of a Ray task whose worker or node died.
       quiet: show no progress.
-      settings: what all arms share.
+      settings: shared by all arms.
     Returns:
       arm, step_size, seed and the columns of `run`, in the order of arms, step sizes and seeds. A column that an arm
       does not report is null.
@@ -108,22 +109,22 @@ def sweep(
 
 
 def check_arms(arms: Mapping[str, Settings], settings: Settings) -> dict[str, dict[str, Any]]:
-    """The settings of every arm, those that all share among them."""
+    """Settings of every arm, including the shared ones."""
     if not isinstance(arms, Mapping) or not all(isinstance(own, Mapping) for own in arms.values()):
         raise ValueError(f"arms must be {{name: settings}} with a mapping of settings for each, got {arms!r}")
     if not arms or not all(isinstance(arm, str) for arm in arms):
-        raise ValueError(f"arms must have names, at least one, got {list(arms)!r}")
+        raise ValueError(f"arms must have at least one entry, with strings as names, got {list(arms)!r}")
     by_arm = {arm: {**settings, **own} for arm, own in arms.items()}
     for arm, own in by_arm.items():
         if taken := sorted({"step_size", "seed"} & own.keys()):
-            raise ValueError(f"settings of arm {arm!r} must not have {' or '.join(taken)}: the sweep gives them")
+            raise ValueError(f"settings of arm {arm!r} must not have {' or '.join(taken)}: the sweep passes them")
     return by_arm
 
 
 def keys_of(
     arms: Mapping[str, Any], step_sizes: Iterable[float] | Mapping[str, Iterable[float]], seeds: Iterable[int]
 ) -> list[Key]:
-    """(arm, step size, seed) of every run, in order, each once."""
+    """(arm, step size, seed) of every run, in order, without repetitions."""
     seeds = [check_whole("seeds", seed, 0) for seed in seeds]
     shared = None if isinstance(step_sizes, Mapping) else list(step_sizes)
     by_arm: Any = step_sizes if shared is None else {arm: shared for arm in arms}
@@ -133,14 +134,14 @@ def keys_of(
             raise ValueError(f"step_sizes must be given for every arm, got none for {arm!r}")
         keys |= dict.fromkeys(product([arm], map(float, by_arm[arm]), seeds))
     if not keys:
-        raise ValueError("step_sizes and seeds must have at least one entry each")
+        raise ValueError(f"step_sizes and seeds must have at least one entry each, got {step_sizes!r} and {seeds}")
     if strange := [key for key in keys if not np.isfinite(key[1])]:
         raise ValueError(f"step_sizes must be finite, got {strange[0][1]}")
     return list(keys)
 
 
 def bunched(run: Run, by_arm: Mapping[str, Settings], keys: Sequence[Key], together: int) -> list[Call]:
-    """The calls that make these runs: up to `together` runs of one arm in each."""
+    """Calls that make these runs: up to `together` runs of one arm each."""
     calls = []
     for arm, settings in by_arm.items():
         own = [key for key in keys if key[0] == arm]
@@ -151,7 +152,7 @@ def bunched(run: Run, by_arm: Mapping[str, Settings], keys: Sequence[Key], toget
 def results(
     calls: Sequence[Call], engine: str, jobs: int, gpus: float, retries: int, modules: Sequence[Any]
 ) -> Generator[tuple[list[pl.DataFrame], float]]:
-    """Yield what `make` returns for these calls, as they finish."""
+    """Yield the result of `make` for each call, in the order in which they finish."""
     if not calls:
         return
     if engine == "ray":
@@ -166,7 +167,7 @@ def results(
 
 
 def make(call: Call, parent: int = 0) -> tuple[list[pl.DataFrame], float]:
-    """The rows of each run of a call, and the seconds they took. Args: parent: not used here."""
+    """Rows of each run of a call, and the seconds they took; `parent` is not used."""
     start = time.perf_counter()
     arms, step_sizes, seeds = zip(*call.keys, strict=True)
     try:
@@ -186,11 +187,11 @@ def make(call: Call, parent: int = 0) -> tuple[list[pl.DataFrame], float]:
 
 
 def as_table(key: Key, columns: Any) -> pl.DataFrame:
-    """The rows of one run."""
+    """Rows of one run."""
     if not isinstance(columns, Mapping) or not columns:
         raise ValueError(f"run must return {{column: values}}, got {columns!r}")
     if taken := sorted(KEYS.keys() & columns.keys()):
-        raise ValueError(f"run must not return {' or '.join(taken)}: the table has them anyway")
+        raise ValueError(f"run must not return {' or '.join(taken)}: the sweep adds these columns")
     lengths = {name: len(each) for name, each in columns.items() if np.ndim(each)}
     rows = next(iter(lengths.values()), 1)
     if rows < 1 or any(length != rows for length in lengths.values()):
@@ -203,13 +204,13 @@ def as_table(key: Key, columns: Any) -> pl.DataFrame:
 
 
 def make_with_parent(call: Call, parent: int) -> tuple[list[pl.DataFrame], float]:
-    """`make` in a worker process, which ends when its parent does."""
+    """`make` in a worker process that ends with its parent."""
     watch(parent)
     return make(call)
 
 
 def watch(parent: int) -> None:
-    """Start a thread that ends this process, once, when `parent` is gone: a killed sweep leaves no workers behind."""
+    """Start one thread that ends this process when `parent` has ended: a killed sweep leaves no workers behind."""
     name = "ends with its parent"
     in_worker = hasattr(os, "getppid") and os.getpid() != parent  # one job runs in the caller's own process
     if in_worker and all(each.name != name for each in threading.enumerate()):
@@ -224,12 +225,12 @@ def watch(parent: int) -> None:
 
 @dataclass
 class Parts:
-    """Finished runs: those of a folder and those of this call. Runs of one part have the same columns.
+    """Finished runs of a folder and of this call. Runs of one part have the same columns.
 
-    As a context manager it writes what is not written yet at the end, also after an error or Ctrl-C.
+    On exit, the context manager writes the remaining runs, including after an error or Ctrl-C.
 
     Args:
-      keys: the runs asked for. folder: None keeps nothing. save_every: seconds of work in a part.
+      keys: the requested runs. folder: None stores nothing. save_every: seconds of work in a part.
     """
 
     keys: Sequence[Key]
@@ -251,14 +252,14 @@ class Parts:
         self.save()
 
     def add(self, tables: Sequence[pl.DataFrame], seconds: float) -> None:
-        """Keep finished runs; write a part if they are work enough."""
+        """Add finished runs; write a part after `save_every` seconds of work."""
         self.fresh += tables
         self.seconds += seconds
         if self.seconds >= self.save_every:
             self.save()
 
     def save(self) -> None:
-        """Write the fresh runs, a part for those with the same columns."""
+        """Write the new runs, one part for each set of columns."""
         kinds: dict[Any, list[pl.DataFrame]] = {}
         for table in self.fresh:
             kinds.setdefault(tuple(table.schema.items()), []).append(table)
@@ -275,30 +276,30 @@ class Parts:
         self.fresh, self.seconds = [], 0.0
 
     def table(self) -> pl.DataFrame:
-        """The runs asked for, in order. Runs that two sweeps made count once."""
+        """The requested runs, in order. Runs made by two sweeps count once."""
         place = {key: k for k, key in enumerate(self.keys)}
         first = [min(place.get(key, len(place)) for key in part.select(*KEYS).unique().rows()) for part in self.parts]
         order = sorted(range(len(first)), key=lambda k: (first[k], self.parts[k].columns))
         numbered = [self.parts[k].with_columns(_part=pl.lit(k)) for k in order if first[k] < len(place)]
         once = pl.col("_part") == pl.col("_part").first().over(*KEYS)
         table = pl.concat(numbered, how="diagonal_relaxed").filter(once).drop("_part")
-        asked = pl.DataFrame(self.keys, KEYS, orient="row")
-        return asked.join(table, on=list(KEYS), how="inner", maintain_order="left_right")
+        requested = pl.DataFrame(self.keys, KEYS, orient="row")
+        return requested.join(table, on=list(KEYS), how="inner", maintain_order="left_right")
 
 
 def read_part(path: Path) -> pl.DataFrame:
-    """A part of a folder."""
+    """Read a part of a folder."""
     try:
         part = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"{path} cannot be read ({error}); delete it, and its runs are made again") from error
+        raise ValueError(f"{path} cannot be read ({error}); delete it to repeat its runs") from error
     if lacking := KEYS.keys() - part.schema.keys():
-        raise ValueError(f"{path} is no part of a sweep: it lacks the columns {', '.join(sorted(lacking))}")
+        raise ValueError(f"{path} is not part of a sweep: it lacks the columns {', '.join(sorted(lacking))}")
     return part
 
 
 def open_folder(folder: Path, digests: CodeDigests, by_arm: Mapping[str, Settings]) -> Path:
-    """Note the settings of new arms in a folder. It is refused if its runs were made otherwise."""
+    """Record the settings of new arms in a folder; raise ValueError if its runs have other settings or code."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "settings.json"
     now = {"code": digests.code, "arms": {arm: texts_of(arm, own, digests) for arm, own in by_arm.items()}}
@@ -317,7 +318,7 @@ def open_folder(folder: Path, digests: CodeDigests, by_arm: Mapping[str, Setting
 
 
 def texts_of(arm: str, settings: Settings, digests: CodeDigests) -> dict[str, Any]:
-    """The settings of an arm as settings.json has them."""
+    """Settings of an arm in the form of settings.json."""
     try:
         return {name: digests.text(value) for name, value in settings.items()}
     except TypeError as error:
@@ -325,7 +326,7 @@ def texts_of(arm: str, settings: Settings, digests: CodeDigests) -> dict[str, An
 
 
 def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """How stored runs were made otherwise, in words: code first, then the settings of common arms."""
+    """Descriptions of the differences from stored runs: code first, then the settings of common arms."""
     found = []
     for name in {**stored["code"], **now["code"]}:
         before, after = (each["code"].get(name) for each in (stored, now))
@@ -345,7 +346,7 @@ def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock, if the system has such locks; it is released when the process ends, however it ends."""
+    """Hold a folder's lock if the system supports it; any end of the process releases it."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -362,7 +363,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def progress(total: int, left: int, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with the number of new runs: a bar on a terminal, elsewhere a line every ten seconds."""
+    """Yield a function to call with the number of new runs: a bar on a terminal, else a line every ten seconds."""
     if quiet or not left:
         yield lambda runs: None
     elif sys.stderr.isatty():
@@ -378,7 +379,7 @@ def progress(total: int, left: int, quiet: bool) -> Iterator[Callable[[int], Non
 
 
 class Lines:
-    """Progress as lines, one every ten seconds at most. The pace is that since the first run, which may compile."""
+    """Progress as at most one line every ten seconds. The pace excludes the first run, which may compile."""
 
     def __init__(self, total: int, left: int):
         self.total, self.left, self.done, self.at_first = total, left, 0, 0

@@ -1,12 +1,12 @@
 """Backward view: sparse eligibility traces, and the backward pass for whole episodes.
 
-`Trace` holds only the entries that are not zero, so a step costs the number of live entries, never |S||A|. A row
-is a state (state values) or a state-action pair (action values); each row carries d reward components.
+`Trace` holds only the entries that are not zero, so the cost of a step is the number of live entries, never |S||A|.
+A row, or table entry, is a state (state values) or a state–action pair (action values). Each row has d reward
+components.
 
-`backward_pass` gives the same numbers in another way. In an acyclic episode nothing that a step reads has been
-written in that episode, so all TD errors may be computed first and all updates made in one sweep from the end,
-in O(1) per step (Prop. 1). In a cyclic episode it is the offline λ-return update (Eq. 2 and 4) with values held
-still during the episode.
+`backward_pass` computes the same numbers in one sweep. In an acyclic episode no step reads a value that was written
+in that episode. So all TD errors may be computed first, and all updates made from the end in O(1) per step (Prop. 1).
+In a cyclic episode it is the offline λ-return update (Eq. 2 and 4), with values constant during the episode.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from chunked_td._link import enlarged, kernel, natural, zeros
 from chunked_td._settings import KernelSettings
 
 LIMIT = 1.0e100
-"""The largest update, |α δ_t| or |α u_t|, that counts as learning.
+"""Largest update, |α δ_t| or |α u_t|; a larger one counts as divergence.
 
-Traces are at most the number of steps while λ lies in [0, 1]. So values stay finite as long as no step exceeds this
-limit: nothing else has to be looked at to notice that learning diverges.
+Traces are at most the number of steps if λ is in [0, 1]. So values stay finite while no step exceeds this limit, and
+divergence needs no other check.
 """
 
 
 @dataclass(frozen=True)
 class View(KernelSettings):
-    """Base of kinds of traces that have settings, and of yours: `view=Mine(…)`.
+    """Base class of trace types with settings, including user-defined ones: `view=Mine(…)`.
 
-    `empty` makes the trace: a NamedTuple that declares its arrays, with two kernels,
+    `empty` returns the trace: a NamedTuple that declares its arrays, with two kernels,
 
         update(trace, m, step, row, step_size, ended)   after every transition; λ_t and δ_t are in `m.memory`
         end(trace, m, coins, step_size)                 at the end of an episode
 
-    and with methods `clear()`, to forget the episode, and `grown(rows, capacity)`, the same with room for more. Many
-    have a `Trace` in the field `entries`, and take `clear_in_python`, `grown_rows` and `clear_entries` for these.
+    and two methods: `clear()` resets the episode, `grown(rows, capacity)` returns a copy with larger arrays. A trace
+    type with a `Trace` in its field `entries` can use `clear_entries`, `clear_in_python` and `grown_rows`.
 
-    The arrays are saved with the learner. A dimension that grows with an episode is called `capacity`, `T` or `slots`;
-    numbers that kernels use as indices state their bounds, as in "int64[capacity] in [0, rows)".
+    The arrays are saved with the learner. A dimension that grows with an episode is called `capacity`, `T` or `slots`.
+    Numbers that kernels use as indices state their bounds, as in "int64[capacity] in [0, rows)".
     """
 
     def empty(self, rows: int, components: int, capacity: int) -> Any:
         """The trace before the first episode.
 
         Args:
-          rows: of the table of values. components: d. capacity: live entries to make room for.
+          rows: number of rows of the value table. components: d. capacity: maximum number of live entries.
         """
         raise TypeError(f"view {self!r} must have a method empty(rows, components, capacity)")
 
 
 class Trace(NamedTuple):
-    """Live entries `rows[:count]` with weights `weight[:count]`; `slot[row]` is a row's place, or −1."""
+    """Live entries `rows[:count]` with weights `weight[:count]`; `slot[row]` is the index of a row's entry, or −1."""
 
     rows: Annotated[np.ndarray, "int64[capacity] in [0, rows)"]
     weight: Annotated[np.ndarray, "float64[capacity, d]"]
@@ -75,16 +75,16 @@ class Trace(NamedTuple):
 
     @kernel
     def end(trace, agent, coins, step_size):
-        """No update waits for the end of an episode."""
+        """Clear the trace: updates are never deferred to the end of an episode."""
         clear(trace)
 
     def clear(self) -> None:
-        """Set every trace to zero, as the kernel `clear` does; for the end of an episode that Python plays."""
+        """Set every trace to zero, as the kernel `clear` does; for episodes played in Python."""
         self.slot[self.rows[: self.count[0]]] = -1
         self.count[0] = 0
 
     def grown(self, rows: int, capacity: int) -> Trace:
-        """The same trace with room for more table rows and more live entries."""
+        """The same trace with larger arrays: `rows` table rows and `capacity` live entries."""
         slot = np.full(rows, -1, np.int32)
         slot[: self.slot.size] = self.slot
         return enlarged(self, capacity=capacity)._replace(slot=slot)
@@ -98,17 +98,17 @@ def clear(trace):
 
 
 def clear_entries(trace, agent, coins, step_size):
-    """`end` of a kind of trace: no update waits for the end of an episode."""
+    """`end` of a trace type whose updates are never deferred to the end of an episode."""
     clear(trace.entries)
 
 
 def clear_in_python(trace: Any) -> None:
-    """`clear` of a kind of trace: forget the episode, for the end of one that Python plays; what was learned stays."""
+    """`clear` of a trace type: reset the episode and keep learned arrays; for episodes played in Python."""
     trace.entries.clear()
 
 
 def grown_rows(trace: Any, rows: int, capacity: int) -> Any:
-    """`grown` of a kind of trace: the same with room for more table rows, which begin at zero, and live entries."""
+    """`grown` of a trace type: a copy with more table rows, which start at zero, and more live entries."""
     return enlarged(trace, rows=rows)._replace(entries=trace.entries.grown(rows, capacity))
 
 
@@ -132,7 +132,7 @@ def decay(trace, discount, lambda_t, cutoff):
             continue
         count -= 1
         trace.slot[trace.rows[k]] = -1
-        if k < count:  # the last entry takes the free place, and is decayed there in the next turn
+        if k < count:  # the last entry moves to the free index; the next iteration decays it there
             row = trace.rows[count]
             trace.rows[k] = row
             trace.slot[row] = k
@@ -142,7 +142,7 @@ def decay(trace, discount, lambda_t, cutoff):
 
 
 def live_slot(trace, row):
-    """The place of a row among the live entries, a new one with weight 0 where it had none."""
+    """Index of a row among the live entries; a new entry has weight 0."""
     k = trace.slot[row]
     if k < 0:
         k = trace.count[0]
@@ -191,7 +191,7 @@ def backward_pass(values, rows, delta, lambda_, length, discount, step_size):
     largest = min(LIMIT / step_size, 1.0e300)
     sound = True
     if delta.shape[1] == 1:
-        u = weight = 0.0  # in registers: no step waits for what the one before wrote to memory
+        u = weight = 0.0  # in registers: no step waits for a write of the step before it
         t = length
         while t > 0:  # written so that the compiler sees that t is not negative
             t -= 1
@@ -199,7 +199,7 @@ def backward_pass(values, rows, delta, lambda_, length, discount, step_size):
             weight = discount * lambda_[t, 0]
             delta[t, 0] = u
             values[natural(rows[t]), 0] += step_size * u
-            sound &= abs(u) <= largest  # false of NaN too
+            sound &= abs(u) <= largest  # also false for NaN
         return sound
     t = length
     while t > 0:

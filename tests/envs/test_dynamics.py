@@ -285,7 +285,7 @@ def test_numpy_numbers_are_taken_as_sizes():
 
 
 def test_accumulated_charge_asks_to_be_prepared():
-    with pytest.raises(ValueError, match="not drawn yet"):
+    with pytest.raises(ValueError, match="not sampled"):
         AccumulatedCharge.make().outcomes((0, 0, 0), 0)
 
 

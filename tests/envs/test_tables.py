@@ -277,8 +277,8 @@ def test_the_true_model_of_a_table():
         ([(0.4, 1, 1.0, True), (0.5, 0, 0.0, False)], r"must sum to 1.*got 0\.9 in state 0 for action 0"),
         ([(0.5, 1, 1.0, True), (0.5 + 1e-8, 0, 0.0, False)], r"must sum to 1.*in state 0 for action 0"),
         ([(0.0, 1, 1.0, True)], r"must sum to 1.*got 0\.0 in state 0 for action 0"),
-        ([(1.5, 1, 1.0, True), (-0.5, 0, 0.0, False)], r"probability must lie in \[0, 1\], got 1\.5 in state 0"),
-        ([(float("nan"), 1, 1.0, True)], r"probability must lie in \[0, 1\], got nan"),
+        ([(1.5, 1, 1.0, True), (-0.5, 0, 0.0, False)], r"probability must be in \[0, 1\], got 1\.5 in state 0"),
+        ([(float("nan"), 1, 1.0, True)], r"probability must be in \[0, 1\], got nan"),
         ([(1.0, 2, 1.0, True)], r"next state must be a whole number in 0\.\.1, got 2 in state 0 for action 0"),
         ([(1.0, -1, 1.0, True)], r"next state must be a whole number in 0\.\.1, got -1"),
         ([(1.0, 0.5, 1.0, True)], r"next state must be a whole number in 0\.\.1, got 0\.5"),
@@ -287,7 +287,7 @@ def test_the_true_model_of_a_table():
         ([(0.5, 1, 1.0, True), (0.5, 0, [1.0, 2.0], False)], r"rewards must be numbers, or vectors of one length"),
         ([(1.0, 1, 1.0, "yes")], r"`terminated` must be True or False, got 'yes'"),
         ([(1.0, 1, 1.0)], r"outcomes\[0\]\[0\] must list \(probability, next state, reward, terminated\)"),
-        ([(1.0, 1, 1.0, False)], r"state 1 can be reached and has no legal action"),
+        ([(1.0, 1, 1.0, False)], r"state 1 is reachable and has no legal action"),
     ],
 )
 def test_bad_outcomes(outcomes, message):
@@ -302,8 +302,8 @@ def test_bad_outcomes(outcomes, message):
         ({"starts": [0, 0]}, r"starts must be"),
         ({"starts": {0: 0.5}}, r"starts must have probabilities that sum to 1"),
         ({"starts": [0.5, 0.4]}, r"starts must have probabilities that sum to 1"),
-        ({"starts": 1}, r"state 1 can be reached and has no legal action"),
-        ({"horizon": None}, r"horizon must be given where states can return"),
+        ({"starts": 1}, r"state 1 is reachable and has no legal action"),
+        ({"horizon": None}, r"horizon must be given if states can recur"),
         ({"horizon": 0}, r"horizon must be an integer in \[1, 10000000\], got 0"),
         ({"nvec": (2, 2)}, r"nvec must have the product 2, the number of states, got \(2, 2\)"),
         ({"legal": [3, 0]}, r"legal must be numbers of actions in 0\.\.2"),
@@ -327,7 +327,7 @@ def test_bad_settings(change, message):
         (np.zeros((2, 1, 2)), np.zeros(2), r"P must hold at least one probability above zero"),
         (np.full((2, 1, 2), 0.5), np.zeros((2, 3)), r"R must have the shape"),
         (np.full((2, 1, 2), 0.4), np.zeros(2), r"must sum to 1.*got 0\.8 in state 0 for action 0"),
-        (np.full((2, 1, 2), np.nan), np.zeros(2), r"probability must lie in \[0, 1\], got .*nan"),
+        (np.full((2, 1, 2), np.nan), np.zeros(2), r"probability must be in \[0, 1\], got .*nan"),
     ],
 )
 def test_bad_arrays(P, R, message):
@@ -337,16 +337,16 @@ def test_bad_arrays(P, R, message):
 
 def test_environments_that_cannot_be_enumerated():
     with pytest.raises(
-        ValueError, match=r"CartPoleEnv does not publish its transitions.*from_outcomes takes a function"
+        ValueError, match=r"must publish its transitions .* got CartPoleEnv.*from_outcomes takes a function"
     ):
         TransitionTable.from_env("CartPole-v1")
     with pytest.raises(ValueError, match=r"from_dynamics\(env\.unwrapped\.dynamics\)"):
         TransitionTable.from_env("ChunkedTD/SkewedSplit-v0")
     with pytest.raises(ValueError, match=r"fickle_passenger=True"):
         TransitionTable.from_env(gym.make("Taxi-v4", fickle_passenger=True))
-    with pytest.raises(ValueError, match=r"TransformReward may"):
+    with pytest.raises(ValueError, match=r"got TransformReward"):
         TransitionTable.from_env(gym.wrappers.TransformReward(gym.make("FrozenLake-v1"), lambda r: -r))
-    with pytest.raises(ValueError, match=r"horizon must be given where states can return"):
+    with pytest.raises(ValueError, match=r"horizon must be given if states can recur"):
         TransitionTable.from_env("CliffWalking-v1")
     with pytest.raises(TypeError, match=r"env must be a Gymnasium environment or its id, got 3"):
         TransitionTable.from_env(3)

@@ -177,7 +177,7 @@ def test_cartpole_is_learnt_with_a_lambda_per_step(algorithm, one_thread):
         (True, TypeError, r"got True, takes a number, a function"),
         ("0.9", TypeError, r"got '0.9', takes a number, a function"),
         (ByValue, TypeError, r"got <class .*ByValue'>, takes .*an object with update\(rollout\) .*, not its class"),
-        (lambda rollout: None, TypeError, r"got None from it, takes an array of numbers"),
+        (lambda rollout: None, TypeError, r"returned None, takes an array of numbers"),
         (lambda rollout: rollout.rewards[:-1], ValueError, rf"got an array of shape \({T - 1}, {B}\), takes"),
         (lambda rollout: np.full((B, T), 0.5), ValueError, rf"got an array of shape \({B}, {T}\), takes \({T}, {B}\)"),
         (lambda rollout: np.full(rollout.rewards.shape, np.nan), ValueError, r"got nan, takes numbers in \[0, 1\]"),

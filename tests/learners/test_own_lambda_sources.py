@@ -313,7 +313,7 @@ def test_a_source_in_a_file_runs_in_every_command_and_leaves_nothing_behind(text
     with pytest.raises(SystemExit) as stop:
         cli.main(["train", *lake])
     assert stop.value.code == 2
-    assert "--lambda-source must be a Python file, got 'mine.py', which is not there" in capsys.readouterr().err
+    assert "--lambda-source must be a Python file, got 'mine.py', which does not exist" in capsys.readouterr().err
 
 
 BROKEN = """

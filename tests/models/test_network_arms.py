@@ -205,7 +205,7 @@ def test_two_arms_in_one_program_are_the_arms_alone(factored_first, components):
 
 def test_arms_that_cannot_share_a_program_are_refused():
     crews = [crew(ctd.ForwardLambda(), 3), crew(ctd.ExpectedLambda(), 4)]
-    with pytest.raises(ValueError, match="ask networks different questions"):
+    with pytest.raises(ValueError, match="need different predictions"):
         neural.run_together(DOOR_DYNAMICS, crews, **DOOR_SETTINGS)
     crews = [crew(ctd.FactoredLambda(), 3), crew(ctd.FactoredLambda(((0, 3), 1, 2, 3, 4)), 4)]
     with pytest.raises(ValueError, match="different components"):
@@ -337,7 +337,7 @@ def test_what_does_not_fit_runs_in_portions(monkeypatch, capsys):
 
     monkeypatch.setattr(neural, "check_memory", small)
     runs = charge_runs([3, 4, 5])
-    assert "3 networks need too much; 2 at a time" in capsys.readouterr().err
+    assert "3 networks need too much; running 2 at a time" in capsys.readouterr().err
     np.testing.assert_array_equal(runs.misses_at, whole.misses_at)
     np.testing.assert_allclose(runs.probes_at, whole.probes_at, atol=1e-6)
     assert runs.diagnostics["loss"].shape == whole.diagnostics["loss"].shape
@@ -469,10 +469,10 @@ def test_what_networks_in_lockstep_answer_without_policy_noise():
 
 
 def test_sources_that_learn_are_told_what_they_take():
-    with pytest.raises(ValueError, match=r"takes counts or the true model here, and a NeuralModel in agent.learn"):
+    with pytest.raises(ValueError, match=r"use counts or the true model, or a NeuralModel in agent.learn"):
         neural.run_together(DOOR_DYNAMICS, [crew(ctd.ValueLambda(), 3)], **DOOR_SETTINGS)
 
 
 def test_sources_that_count_are_refused_with_networks():
-    with pytest.raises(ValueError, match="take counts"):
+    with pytest.raises(ValueError, match="use counts"):
         neural.run_together(DOOR_DYNAMICS, [crew(ctd.VisitLambda(), 3)], **DOOR_SETTINGS)

@@ -185,11 +185,11 @@ def test_saved_arrays_are_copies_and_fit_one_configuration_only():
     tell(model, transitions_of(episodes_of(DOOR, 1, 2), 0))
     for name, array in saved.items():
         np.testing.assert_array_equal(array, before[name], err_msg=name)
-    with pytest.raises(ValueError, match="config: the saved model has capacity 20, this one 30"):
+    with pytest.raises(ValueError, match="config must have capacity 20 as the saved model, got 30"):
         ctd.NeuralModel(DOOR_SPACE, DOOR, capacity=30).load_arrays(saved)
-    with pytest.raises(ValueError, match="network: the saved arrays have other shapes"):
+    with pytest.raises(ValueError, match="network: the saved arrays do not have the shapes"):
         model.load_arrays(saved | {"network_0": np.zeros(3, np.float32)})
-    with pytest.raises(ValueError, match="ring: the saved model holds"):
+    with pytest.raises(ValueError, match="ring: the saved array has shape"):
         model.load_arrays(saved | {"transitions": np.array(5)})
 
 
@@ -212,25 +212,25 @@ def test_a_ruined_network_stops_with_the_transition_s_number():
 def test_errors_name_the_argument():
     model = ctd.NeuralModel(CHARGE_SPACE, CHARGE)
     low, high = ids(CHARGE, (0, 0, 0), (0, 5, 1))
-    with pytest.raises(ValueError, match=r"next_state: component 1 changes by 5 .* its head takes changes of 0\.\.4"):
+    with pytest.raises(ValueError, match=r"next_state must change component 1 by 0\.\.4, .* got 5"):
         model.observe(low, 0, 0.0, high, False)
     with pytest.raises(ValueError, match=r"action must be in 0\.\.1, got 2"):
         model.observe(0, 2, 0.0, 1, False)
     with pytest.raises(ValueError, match=r"state must be in 0\.\.161, .*, got 162"):
         model.probabilities(162, 0, 0.0)
     assert model.transitions == 0
-    with pytest.raises(ValueError, match="actions: not known from a space alone"):
+    with pytest.raises(ValueError, match="actions must be given with an observation space"):
         ctd.NeuralModel(DOOR_SPACE)
-    with pytest.raises(ValueError, match="width: not a setting of a network; there are actions, activation"):
+    with pytest.raises(ValueError, match=r"must be among actions, activation, .*, got width"):
         ctd.NeuralModel(DOOR_SPACE, width=3)
-    with pytest.raises(ValueError, match="config is for nvec"):
+    with pytest.raises(ValueError, match="config must have the nvec"):
         ctd.NeuralModel(CHARGE_SPACE, DOOR)
     with pytest.raises(ValueError, match=r"seed must be a whole number from 0, got 1\.5"):
         ctd.NeuralModel(CHARGE_SPACE, CHARGE, seed=1.5)
     odd = SimpleNamespace(observation_space=CHARGE_SPACE, action_space=spaces.MultiBinary(2))
     with pytest.raises(ValueError, match=r"env\.action_space must be Discrete, got MultiBinary"):
         ctd.NeuralModel(odd, CHARGE)
-    with pytest.raises(ValueError, match="countable components"):
+    with pytest.raises(ValueError, match="discrete components"):
         ctd.NeuralModel(spaces.Text(4), actions=2)
     with pytest.raises(ValueError, match="at most 10,000,000 states"):
         ctd.NeuralModel(spaces.MultiBinary(60), actions=2)

@@ -166,7 +166,7 @@ def test_a_family_of_ones_own_with_one_setting_is_one_file(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("import nothing_of_that_name", "does not import: ModuleNotFoundError"),
+        ("import nothing_of_that_name", "cannot import .*: ModuleNotFoundError"),
         ("x = 1", "must define a class"),
         ("METHODS = [1]", "METHODS in .* must be"),
         ("import chunked_td as ctd\nclass Empty(ctd.LambdaSource):\n    pass", "must have a method lambda_t"),
@@ -177,7 +177,7 @@ def test_method_files_that_cannot_work_are_refused(tmp_path, text, message):
     file.write_text(text)
     with pytest.raises(ValueError, match=message):
         methods_in(file)
-    with pytest.raises(ValueError, match="is not there"):
+    with pytest.raises(ValueError, match="does not exist"):
         methods_in(tmp_path / "missing.py")
 
 

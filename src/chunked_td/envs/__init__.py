@@ -1,6 +1,6 @@
-"""The paper's problems and our controls: compiled dynamics, and Gymnasium environments over them.
+"""Environments: the paper's problems and control problems, as compiled dynamics and as Gymnasium environments.
 
-Importing this needs no Gymnasium; the environment classes do.
+Importing this package does not import Gymnasium; the environment classes do.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""From a Gymnasium environment to dynamics that the simulation plays without Python."""
+"""Compiled dynamics of a Gymnasium environment, for simulation without Python."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 from chunked_td.envs.dynamics import Dynamics, TransitionTable, independent_copy
 
 _HARMLESS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker", "RecordEpisodeStatistics", "RecordVideo")
-"""Wrappers that change neither observations nor rewards nor what actions do."""
+"""Wrappers that change neither observations nor rewards nor the effects of actions."""
 
 
 def dynamics_of(env: Any, *, horizon: int | None = None) -> Dynamics:
-    """Compiled dynamics of a Gymnasium environment; a ValueError says why where there are none.
+    """Compiled dynamics of a Gymnasium environment; a ValueError gives the reason if there are none.
 
     | environment | dynamics |
     |---|---|
-    | this package's, and `table.env()` | their own; none where the environment hides its state, as the T-maze does |
-    | toy-text environments with `env.unwrapped.P`: FrozenLake, CliffWalking, Taxi and their like | `TransitionTable` |
+    | this package's, and `table.env()` | its own; none if the environment hides its state, as the T-maze does |
+    | toy-text environments with `env.unwrapped.P`, such as FrozenLake, CliffWalking and Taxi | `TransitionTable` |
 
-    The simulation draws other random numbers than Gymnasium, except for this package's environments: episodes have the
-    same distribution, not the same course.
+    For environments of other packages the simulation draws other random numbers than Gymnasium: episodes have the same
+    distribution but differ for one seed.
 
     Args:
       env: an environment or its id.
@@ -32,19 +32,19 @@ def dynamics_of(env: Any, *, horizon: int | None = None) -> Dynamics:
     own = getattr(inner, "dynamics", None)
     if getattr(inner, "hidden", False) and own is not None:
         raise ValueError(
-            f"env must show its state: {type(inner).__name__} shows percepts, and compiled runs would see what they "
-            f"hide; hidden=False shows it"
+            f"env must show its state: {type(inner).__name__} shows percepts, and compiled runs would read the hidden "
+            f"state; pass hidden=False to show it"
         )
     limit = _time_limit(env)
     if own is None:
         return TransitionTable.from_env(env, horizon=limit or horizon)
     if limit is not None and limit < own.horizon:
-        raise ValueError(f"env must not be cut before its own end, after {own.horizon} steps; its TimeLimit is {limit}")
+        raise ValueError(f"env must have a TimeLimit of at least its own {own.horizon} steps, got {limit}")
     return independent_copy(own)
 
 
 def _made(env: Any) -> Any:
-    """An environment from its id, or itself."""
+    """Make an environment from its id, or return the environment itself."""
     if isinstance(env, str):
         import gymnasium
 
@@ -55,14 +55,14 @@ def _made(env: Any) -> Any:
 
 
 def _time_limit(env: Any) -> int | None:
-    """The least limit among the wrappers of an environment. Refuses wrappers that may change what happens."""
+    """Smallest limit among the wrappers of an environment; a ValueError for wrappers that may change transitions."""
     limits = []
     while env is not env.unwrapped:
         kind = type(env).__name__
         if kind not in _HARMLESS:
             raise ValueError(
-                f"env must not have wrappers that change what happens: {kind} may, and the transitions of the "
-                f"environment inside do not show it"
+                f"env must not have wrappers that may change its transitions, got {kind}; the simulation plays the "
+                f"unwrapped environment, so remove the wrapper"
             )
         if kind == "TimeLimit":
             limits.append(int(env._max_episode_steps))
@@ -71,29 +71,29 @@ def _time_limit(env: Any) -> int | None:
 
 
 def published(env: Any, starts: Any, horizon: Any) -> dict[str, Any]:
-    """What `TransitionTable.from_outcomes` takes, from the `P` and the start distribution of an environment."""
+    """Arguments of `TransitionTable.from_outcomes` from the `P` and the start distribution of an environment."""
     env = _made(env)
     limit, inner = _time_limit(env), env.unwrapped
     kind = type(inner).__name__
     if hasattr(inner, "dynamics"):
         raise ValueError(
-            "env must publish its transitions; this package's environments have compiled dynamics already: "
+            "env must publish its transitions as env.unwrapped.P, got an environment with compiled dynamics: use "
             "chunked_td.dynamics_of(env), or TransitionTable.from_dynamics(env.unwrapped.dynamics)"
         )
     if getattr(inner, "P", None) is None:
         raise ValueError(
-            f"env: {kind} does not publish its transitions as env.unwrapped.P; "
+            f"env must publish its transitions as env.unwrapped.P, got {kind}, which does not; "
             f"TransitionTable.from_outcomes takes a function from (state, action) to outcomes instead"
         )
     if getattr(inner, "fickle_passenger", False):
         raise ValueError(
-            "env must do what its P says, and Taxi with fickle_passenger=True does not: the passenger's change of mind "
-            "is not in P"
+            "env must have all its transitions in P, got Taxi with fickle_passenger=True: the passenger's change of "
+            "mind is not in P"
         )
     if starts is None:
         starts = getattr(inner, "initial_state_distrib", None)
         if starts is None:
-            raise ValueError(f"starts must be given: {kind} has no initial_state_distrib to begin in")
+            raise ValueError(f"starts must be given: {kind} has no initial_state_distrib")
         starts = np.asarray(starts, np.float64)
     limit = limit if horizon is None else horizon
     return {"outcomes": inner.P, "starts": starts, "n_actions": int(inner.action_space.n), "horizon": limit}

@@ -1,7 +1,7 @@
-"""The environments' dynamics as compiled functions: the one definition that both faces share.
+"""Dynamics of the environments as compiled functions, shared by Gymnasium and the simulation.
 
-`Dynamics` says what an environment has to offer. The Gymnasium classes and the compiled simulation call the same
-kernels on the same random numbers, so one seed gives the same episodes through either.
+`Dynamics` defines the interface. The Gymnasium classes and the compiled simulation call the same kernels with the same
+random numbers, so one seed gives the same episodes in both.
 """
 
 from chunked_td.envs.accumulated_charge.dynamics import AccumulatedCharge as AccumulatedCharge

@@ -1,8 +1,8 @@
-"""The Gymnasium face of compiled dynamics.
+"""Gymnasium interface of compiled dynamics.
 
-`DynamicsEnv` turns any `Dynamics` into a Gymnasium environment; the package's own environments are thin subclasses with
-documentation. It calls the kernels that the fused simulation calls, on the same random numbers: all of them are
-uniforms of the Generator that `reset(seed=...)` makes, read in order.
+`DynamicsEnv` makes a Gymnasium environment of any `Dynamics`; the package's own environments are thin subclasses with
+documentation. It calls the same kernels as the compiled simulation with the same random numbers: the uniforms of the
+Generator of `reset(seed=...)`, in order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Shown(NamedTuple):
-    """What kernels see of an environment."""
+    """Arrays of an environment, as kernels read them."""
 
     env: Any
     rng: Stream
@@ -43,7 +43,7 @@ read = slot("arrays", "read")
 
 
 def prepare_env(address):
-    """Draw what a seed fixes."""
+    """Sample the parameters that the seed determines."""
     here = read(address)
     env_prepare(here.env, here.rng)
     return 0
@@ -57,22 +57,21 @@ def reset_env(address):
 
 
 def step_env(address, action):
-    """Take an action; whether the episode has ended."""
+    """Take an action; return whether the episode has ended."""
     here = read(address)
     return env_step(here.env, here.rng, here.state, action, here.reward)
 
 
 def legal_env(address):
-    """The row of the legal actions."""
+    """Return the row of the legal actions."""
     here = read(address)
     return env_legal(here.env, here.state)
 
 
 class LegalActions(spaces.Discrete):
-    """Actions 0..n−1, of which the present state offers those that `legal` marks.
+    """Actions 0..n−1, with the legal actions of the current state in `legal`.
 
-    A plain `Discrete` to everyone, except that `sample()` without a mask draws a legal action: `info["action_mask"]` is
-    there for those who choose, and random play needs no special care.
+    A `Discrete` space whose `sample()` draws a legal action by default, so random play needs no mask.
     """
 
     def __init__(self, n: int):
@@ -80,7 +79,7 @@ class LegalActions(spaces.Discrete):
         self.legal = np.ones(n, bool)
 
     def sample(self, mask: Any = None, probability: Any = None) -> np.int64:
-        """Draw a legal action, or what `mask` or `probability` say."""
+        """Draw a legal action, or an action by `mask` or `probability`."""
         if mask is None and probability is None:
             offered = np.flatnonzero(self.legal)
             return np.int64(offered[self.np_random.integers(offered.size, dtype=np.int64)])
@@ -88,14 +87,14 @@ class LegalActions(spaces.Discrete):
 
 
 class DynamicsEnv(gym.Env[Any, Any]):
-    """A Gymnasium environment over compiled dynamics, yours or ours.
+    """A Gymnasium environment over compiled dynamics of this package or of a user.
 
-    Observations are the state: `Discrete` where it has one component, `MultiDiscrete` otherwise. Rewards are a float,
-    or float64[d] with a `reward_space` where the dynamics pay a vector (mo-gymnasium's convention).
-    `info["action_mask"]`, int8[n], tells the legal actions. Other actions, and steps outside an episode, are errors.
+    Observations are the state: `Discrete` if it has one component, else `MultiDiscrete`. Rewards are a float, or
+    float64[d] with a `reward_space` if the dynamics have a reward vector (mo-gymnasium's convention).
+    `info["action_mask"]`, int8[n], is 1 for legal actions. Illegal actions and steps outside an episode are errors.
 
     Args:
-      dynamics: what `chunked_td.envs.dynamics.Dynamics` describes. Its arrays are copied.
+      dynamics: an instance of `chunked_td.envs.dynamics.Dynamics`. Its arrays are copied.
       render_mode: "ansi" for text, "rgb_array" for a picture, None for neither.
     """
 
@@ -117,8 +116,8 @@ class DynamicsEnv(gym.Env[Any, Any]):
         self._state = np.zeros(len(nvec), dtype=np.int64)
         self._reward = np.zeros(d)
         self._rng = Stream(np.zeros(5, np.uint64))
-        self._taken: np.random.Generator | None = None  # whose numbers `_rng` goes on with
-        self._prepared: np.random.Generator | None = None  # which drew what a seed fixes
+        self._taken: np.random.Generator | None = None  # the Generator that `_rng` continues
+        self._prepared: np.random.Generator | None = None  # the Generator of the latest `prepare`
         self._packed: Packed | None = None
         self._program: Program | None = None
         self._exact: ExactModel | None = None
@@ -129,7 +128,7 @@ class DynamicsEnv(gym.Env[Any, Any]):
         self._view: rendering.EpisodeView | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode. A seed also draws anew what the environment fixes per seed; without one, that stays."""
+        """Begin an episode. A seed also samples the parameters that the environment fixes per seed."""
         super().reset(seed=seed)
         if self._prepared is None or self._prepared is not self._np_random:
             self._call(prepare_env)
@@ -142,13 +141,13 @@ class DynamicsEnv(gym.Env[Any, Any]):
 
     @property
     def np_random(self) -> np.random.Generator:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The environment's Generator, just after the last number that was used."""
+        """The environment's Generator, positioned after the last number used."""
         generator = super().np_random
         if self._taken is generator:
             bits, drawn = generator.bit_generator, state_of_words(self._rng.words)
             if drawn["state"] != bits.state["state"]:
                 bits.state = drawn
-        self._taken = None  # somebody may draw from it
+        self._taken = None  # the caller may draw from it
         return generator
 
     @np_random.setter
@@ -157,7 +156,7 @@ class DynamicsEnv(gym.Env[Any, Any]):
         self._np_random_seed = -1  # unknown, as Gymnasium has it
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take a legal action. Episodes are truncated only where the dynamics say a `time_limit`."""
+        """Take a legal action. Episodes are truncated only if the dynamics have a `time_limit`."""
         if not self._running:
             when = "before the first reset()" if self._prepared is None else "after the end of the episode"
             raise error.ResetNeeded(f"step() was called {when}: call reset() to begin an episode")
@@ -177,7 +176,7 @@ class DynamicsEnv(gym.Env[Any, Any]):
         return self._observation(), reward, terminated, truncated, self._info()
 
     def render(self) -> Any:
-        """Show the state and what just happened: text or uint8[height, width, 3], as `render_mode` says."""
+        """Return the state and the latest step as text or as uint8[height, width, 3], by `render_mode`."""
         if self.render_mode is None:
             gym.logger.warn('render() was called without a render_mode; use make(..., render_mode="rgb_array")')
             return None
@@ -188,10 +187,12 @@ class DynamicsEnv(gym.Env[Any, Any]):
     def exact(self) -> ExactModel:
         """Return the true model; its `optimal()`, `evaluate(policy)` and `epsilon_optimal(epsilon)` give exact values.
 
-        What a seed fixes is part of the model, so it wants a `reset` before.
+        The parameters that a seed determines are part of the model, so `reset` must be called first.
         """
         if self._prepared is None:
-            raise error.ResetNeeded("exact() was called before the first reset(): the seed may decide the model")
+            raise error.ResetNeeded(
+                "exact() was called before the first reset(): call reset(), as the model may depend on the seed"
+            )
         if self._exact is None:
             from chunked_td.analysis.exact import ExactModel
 
@@ -204,7 +205,7 @@ class DynamicsEnv(gym.Env[Any, Any]):
         return self.exact().P
 
     def _call(self, entry: Any, *arguments: int) -> Any:
-        """A kernel of the dynamics, on the environment's own random numbers."""
+        """Call a kernel of the dynamics with the environment's own random numbers."""
         if self._packed is None:
             shown = Shown(self.dynamics, self._rng, self._state, self._reward)
             self._program = self._program or Program(shown, {"dynamics": type(self.dynamics)})
@@ -215,7 +216,7 @@ class DynamicsEnv(gym.Env[Any, Any]):
         return self._program(entry, len(arguments))(self._packed.address, *arguments)  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies: all but what lies at addresses of this process."""
+        """State for copies, without addresses of this process."""
         return self.__dict__ | {"_packed": None, "_program": None}
 
     def _observation(self) -> Any:
@@ -223,5 +224,5 @@ class DynamicsEnv(gym.Env[Any, Any]):
 
     def _info(self) -> dict[str, Any]:
         mask = self._masks[self._call(legal_env)]
-        self._actions.legal = mask if mask.any() else np.ones_like(mask)  # for those who sample after the end
+        self._actions.legal = mask if mask.any() else np.ones_like(mask)  # allows `sample()` after the end
         return {"action_mask": mask.astype(np.int8)}

@@ -1,4 +1,4 @@
-"""A memory for learners with tables: the last percepts that were not expected."""
+"""A memory for tabular learners: the last unexpected percepts."""
 
 from __future__ import annotations
 
@@ -14,36 +14,35 @@ from chunked_td.observations import make_indexer
 
 
 class KeptPercepts(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
-    """Show each percept together with the last ones that were not expected: the compressed history as a memory.
+    """Wrapper that shows each percept together with the last unexpected ones: the compressed history as a memory.
 
-    A percept x' is kept if the counts of earlier transitions gave it too little,
+    A percept x' is kept if the counts of earlier transitions predict it with too low a probability,
 
-        n(x, a, x') / n(x, a) < threshold,
+        n(x, a, x') / n(x, a) < threshold.
 
-    where the transition itself is counted afterwards. What was never seen has probability 0. The first percept of
-    an episode is always kept, and the memory is empty before it. This is the history compressor's rule
-    with the simplest predictor there is: it looks back one percept. The counts are kept
-    over episodes; the memory starts anew with each.
+    The transition itself is counted afterwards; an outcome that was never observed has probability 0. The first percept
+    of an episode is always kept. This is the history compressor's rule with the simplest predictor, one that depends on
+    one percept. The counts persist over episodes; the memory is cleared at the start of each.
 
-    Observations are `MultiDiscrete([n] + [n + 1] * slots)`, where n is the number of percepts: the percept, and then
-    what was kept, newest first, each as 1 + its number; 0 is an empty slot. With a `clock` there is one component more:
-    the steps since a percept was last kept, at most so many. `clock=1` tells a percept that was just kept from one that
-    looks the same later on.
+    Observations are `MultiDiscrete([n] + [n + 1] * slots)` for n percepts. The first component is the percept, the
+    others are the kept percepts, newest first, each as 1 + its number; 0 is an empty slot. With a `clock` there is one
+    component more: the steps since a percept was kept, at most `clock`. With `clock=1` a percept that was just kept
+    differs from an equal one later.
 
-    Where k percepts look alike in a row, each is predicted with probability (k − 1)/k. Near the threshold such percepts
-    are sometimes kept and push out what matters: for 0.75 that is k = 4.
+    In a run of k equal percepts, each is predicted with probability (k − 1)/k. If that is near the threshold, such
+    percepts are sometimes kept and displace relevant ones: k = 4 for a threshold of 0.75.
 
     Args:
-      env: an environment whose percepts can be counted (discrete spaces), with `Discrete` actions.
-      slots: how many percepts are remembered.
+      env: an environment with a finite number of percepts (discrete spaces) and `Discrete` actions.
+      slots: number of percepts in memory.
       threshold: a percept is kept if its probability was below this.
-      clock: up to how many steps since the latest kept percept are counted; 0 for no clock.
-      percepts: the most different percepts, where the space does not say: each gets its number on first sight. Learners
-        then take `indexer=make_indexer()`.
+      clock: largest number of steps that the clock counts; 0 for no clock.
+      percepts: largest number of different percepts, if the space does not define it: percepts are numbered on first
+        sight. Learners then need `indexer=make_indexer()`.
 
     Attributes:
-      learning: whether transitions are counted. While they are, the same seed need not give the same observations,
-        because a seed does not forget the counts; set it to False to look at what was learned.
+      learning: whether transitions are counted. If so, the same seed need not give the same observations, because
+        `reset(seed=…)` keeps the counts; set it to False to evaluate.
     """
 
     def __init__(
@@ -58,7 +57,9 @@ class KeptPercepts(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorA
             raise ValueError(f"env must have a Discrete action space, got {env.action_space}")
         self._indexer = make_indexer(None if percepts else env.observation_space)
         if not (percepts or self._indexer.fixed):
-            raise ValueError(f"env must have a space of percepts that can be counted, got {env.observation_space}")
+            raise ValueError(
+                f"env must have a finite observation space, or pass percepts=n; got {env.observation_space}"
+            )
         n = check_whole("percepts", percepts, 0) or self._indexer.size
         self.observation_space = spaces.MultiDiscrete([n] + [n + 1] * self._slots + [clock + 1] * (clock > 0))
         self._n_actions, self._first_action = int(env.action_space.n), int(env.action_space.start)
@@ -67,7 +68,7 @@ class KeptPercepts(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorA
         self._kept = np.zeros(self._slots, np.int64)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode: its first percept is kept, and nothing else."""
+        """Begin an episode with its first percept as the only kept one."""
         percept, info = self.env.reset(seed=seed, options=options)
         self._percept = self._indexer(percept)
         self._kept[:] = 0
@@ -75,19 +76,19 @@ class KeptPercepts(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorA
         return self._observation(), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take an action; what comes is kept if it was not expected."""
+        """Take an action; the next percept is kept if it was unexpected."""
         percept, reward, terminated, truncated, info = self.env.step(action)
-        arrived = self._indexer(percept)
+        next_percept = self._indexer(percept)
         if self._counts.room < 1:
             self._counts = self._counts.grown(self._counts.head.size, 2 * self._counts.pairs.shape[0])
         origin = self._percept * self._n_actions + int(action) - self._first_action
         self._since = min(self._since + 1, self._clock)
-        if probability(self._counts, origin, arrived) < self._threshold:
+        if probability(self._counts, origin, next_percept) < self._threshold:
             self._kept[1:] = self._kept[:-1].copy()
-            self._kept[0], self._since = 1 + arrived, 0
+            self._kept[0], self._since = 1 + next_percept, 0
         if self.learning:
-            increment(self._counts, origin, arrived)
-        self._percept = arrived
+            increment(self._counts, origin, next_percept)
+        self._percept = next_percept
         return self._observation(), reward, terminated, truncated, info
 
     def _observation(self) -> np.ndarray:

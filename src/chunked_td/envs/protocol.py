@@ -1,29 +1,29 @@
-"""What the simulation, the exact solver and the Gymnasium classes ask of an environment.
+"""Dynamics interface, used by the simulation, the exact solver and the Gymnasium classes.
 
-An environment's dynamics are one `NamedTuple`: its fields are numbers and small arrays, its static methods are
-kernels that read them. A new environment is a class of this shape; nothing is registered or inherited.
+An environment's dynamics are one `NamedTuple`: its fields are numbers and small arrays, its static methods are kernels
+that read them. A new environment is a class with these methods; it needs no registration and no base class.
 
 Conventions:
   * A state is int64[c], one whole number per component; component i takes the values 0..nvec[i] − 1.
-  * Its id is the mixed-radix number of the components, the last one running fastest (`np.ravel_multi_index`).
+  * Its id is the mixed-radix number of the components, with the last one fastest (`np.ravel_multi_index`).
   * The legal actions of a state are 0..legal − 1. Action 0 is the paper's a₁.
-  * An episode has at most `horizon` transitions. Where time is part of the state, none is longer by itself; dynamics in
-    which states return (`TransitionTable`) say `time_limit`, after which episodes are truncated.
-  * Randomness comes from a `Stream`; each random choice takes one uniform number, `uniform(rng)`.
+  * An episode has at most `horizon` transitions. If time is part of the state, every episode terminates in time.
+    Dynamics whose states can recur (`TransitionTable`) define `time_limit`, after which episodes are truncated.
+  * Random numbers come from a `Stream`; each random choice takes one uniform number, `uniform(rng)`.
 
-What dynamics may offer besides:
-  * `prepare(env, rng)`, a kernel: draw what is fixed for the lifetime of an environment seed. Called once.
-  * `miss(env, first_action, state)`, a kernel: whether an episode that began with `first_action` and ended in `state`
-    was a regretful one. Without it none is.
+Optional members:
+  * `prepare(env, rng)`, a kernel: sample the parameters that an environment seed determines. Called once.
+  * `miss(env, first_action, state)`, a kernel: whether an episode with this first action and last state counts as a
+    miss. Without it none does.
   * `time_limit(env)`, a kernel: transitions after which an episode is truncated. Values bootstrap there.
-  * `masks`, bool[m, A]: sets of legal actions other than the first n. Rows 0..A must be the first 0..A actions; `legal`
-    then gives the number of a row, and the kernel `only_action(env, row)` the one legal action of a row, or −1.
-  * `transition_lists()`: where the outcomes of each pair s·A + a begin, the ids of the states that they lead to,
-    sorted, and their probabilities; for the true model, where components are not independent of each other.
-  * `starts`: start states with their probabilities, where `reset` has a choice.
-  * `is_fixed`: true where `prepare` changes nothing, so that runs may share the arrays.
-  * `one_loop`: true where one compiled loop is to serve any number of actions and every bootstrap. Otherwise a loop is
-    compiled for each bootstrap and each small number.
+  * `masks`, bool[m, A]: sets of legal actions other than the first n. Rows 0..A must be the first 0..A actions. Then
+    `legal` returns the index of a row, and the kernel `only_action(env, row)` its only legal action, or −1.
+  * `transition_lists()`: the index of the first outcome of each pair s·A + a, the sorted ids of the next states, and
+    their probabilities. The true model needs it if the state components are not independent.
+  * `starts`: start states with their probabilities, if `reset` is random.
+  * `is_fixed`: true if `prepare` changes nothing, so that runs may share the arrays.
+  * `one_loop`: true if one compiled loop should handle any number of actions and every bootstrap. Otherwise a loop is
+    compiled for each bootstrap and each small number of actions.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ Outcome = tuple[float, tuple[int, ...], tuple[float, ...], bool]
 class Dynamics(Protocol):
     """Dynamics of one environment: a NamedTuple of parameters with static kernels.
 
-    Every kernel takes the NamedTuple itself as `env`. `outcomes` is plain Python and is written without the kernels:
-    it is the definition that exact dynamic programming uses and that the kernels are tested against.
+    Every kernel takes the NamedTuple itself as `env`. `outcomes` is plain Python, independent of the kernels: exact
+    dynamic programming uses it, and tests compare the kernels with it.
     """
 
     @property
     def nvec(self) -> tuple[int, ...]:
-        """How many values each state component takes."""
+        """Number of values of each state component."""
         ...
 
     @property
     def n_actions(self) -> int:
-        """The most actions that any state offers."""
+        """Largest number of actions in any state."""
         ...
 
     @property
@@ -69,12 +69,12 @@ class Dynamics(Protocol):
 
     @property
     def draws(self) -> int:
-        """The most uniform numbers that one call of `prepare`, `reset` or `step` takes."""
+        """Largest number of uniform numbers that one call of `prepare`, `reset` or `step` takes."""
         ...
 
     @property
     def horizon(self) -> int:
-        """The most transitions in an episode."""
+        """Largest number of transitions in an episode."""
         ...
 
     @staticmethod
@@ -89,7 +89,7 @@ class Dynamics(Protocol):
 
     @staticmethod
     def legal(env: Any, state: np.ndarray) -> int:
-        """How many actions `state` offers: 0..legal − 1."""
+        """Return the number of legal actions of `state`, which are 0..legal − 1."""
         ...
 
     @staticmethod
@@ -98,17 +98,17 @@ class Dynamics(Protocol):
         ...
 
     def outcomes(self, state: tuple[int, ...], action: int) -> list[Outcome]:
-        """Every transition that (state, action) can make; the empty list in a terminal state."""
+        """Every possible transition of (state, action); the empty list in a terminal state."""
         ...
 
 
 def begin_at_zero(env: Any, rng: Stream, state: np.ndarray) -> None:
-    """`reset` of dynamics that begin where all components are 0."""
+    """`reset` of dynamics whose start state has all components 0."""
     state[:] = 0
 
 
 def not_first_action(env: Any, first_action: int, state: np.ndarray) -> bool:
-    """`miss` of dynamics whose first action should be a₁."""
+    """`miss` of dynamics in which the best first action is a₁."""
     return first_action != 0
 
 
@@ -116,13 +116,13 @@ D = TypeVar("D")
 
 
 def legal_masks(env: Any) -> np.ndarray:
-    """The sets of legal actions that `legal` numbers, bool[m, A]: the first 0..A actions, unless `env` has its own."""
+    """Sets of legal actions, indexed by `legal`, bool[m, A]: the first 0..A actions, unless `env` has `masks`."""
     given = getattr(env, "masks", None)
     return np.tril(np.ones((env.n_actions + 1, env.n_actions), bool), -1) if given is None else given
 
 
 def start_states(env: Any) -> dict[tuple[int, ...], float]:
-    """Where episodes begin, with probabilities: the `starts` of `env` if it has them, else what `reset` gives."""
+    """Start states with probabilities: the `starts` of `env` if it has them, else the state that `reset` writes."""
     if hasattr(env, "starts"):
         return {state: chance for chance, state in env.starts}
     state = np.zeros(len(env.nvec), dtype=np.int64)
@@ -131,7 +131,7 @@ def start_states(env: Any) -> dict[tuple[int, ...], float]:
 
 
 def independent_copy(env: D) -> D:
-    """Copy dynamics and their arrays, so that two runs can `prepare` side by side; fixed ones are shared."""
+    """Copy dynamics and their arrays, so that two runs can `prepare` independently; fixed dynamics are shared."""
     if getattr(env, "is_fixed", False):
         return env
     fields = [field.copy() if isinstance(field, np.ndarray) else field for field in env]  # type: ignore[attr-defined]

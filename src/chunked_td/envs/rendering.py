@@ -1,6 +1,6 @@
-"""Where an episode is, as two lines of text or as one picture, component by component.
+"""Rendering of an episode: its latest step and state components as two lines of text or as an image.
 
-`picture` draws with Matplotlib, loaded when first needed.
+`picture` imports Matplotlib on first use.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ INK, FAINT, NOW = "#1f2933", "#c8d0d9", "#f08a24"
 
 
 class EpisodeView:
-    """An episode so far: what a drawing needs to know of dynamics `env` that began in `state`."""
+    """State of an episode for rendering: dynamics `env`, started in `state`."""
 
     def __init__(self, env: Any, state: np.ndarray):
         self.env, self.state = env, tuple(state.tolist())

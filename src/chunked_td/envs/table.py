@@ -1,17 +1,17 @@
-"""Any finite problem as arrays: one compiled class for all transition tables.
+"""Transition tables: any finite problem as arrays, in one compiled class.
 
-A table lists, for every state and action, what can happen: a probability, the next state, the reward, and whether the
-episode ends there. Sizes are not part of the compiled type, so one loop per learner, λ source, model and view serves
-every table of one number of state components and rewards.
+A table lists the outcomes of every state and action: probability, next state, reward, and termination. Sizes are not
+part of the compiled type. So one loop per learner, λ source, model and view serves every table with the same number of
+state components and rewards.
 
     table = TransitionTable.from_env("FrozenLake-v1")
     table = TransitionTable.from_outcomes(P, starts=0, horizon=100)
     table = TransitionTable.from_arrays(P, R, terminal=[15], starts=0, horizon=100)
     table = TransitionTable.from_dynamics(dynamics)
 
-All numbers are checked when a table is made (`table_building`), so that compiled code never reads outside an array.
-An outcome is drawn by Walker's alias method: one uniform number, two reads, whatever the number of outcomes. Where only
-one thing can happen, no number is taken.
+All numbers are checked when a table is made (`table_building`), so compiled code never reads outside an array. Outcomes
+are sampled by Walker's alias method: one uniform number and two reads for any number of outcomes. A single outcome
+takes no random number.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class _Arrays(NamedTuple):
-    """What compiled code sees of a table. Outcomes of (s, a) are numbered first[s·A + a] .. first[s·A + a + 1] − 1."""
+    """Arrays of a table for compiled code. The outcomes of (s, a) are first[s·A + a] .. first[s·A + a + 1] − 1."""
 
     sizes: Annotated[np.ndarray, "int64[c]"]  # nvec
     first: Annotated[np.ndarray, "int64[pairs]"]
@@ -42,35 +42,34 @@ class _Arrays(NamedTuple):
     ends: Annotated[np.ndarray, "bool[n]"]
     accept: Annotated[np.ndarray, "float64[n]"]  # alias method: keep outcome k with this probability,
     alias: Annotated[np.ndarray, "int64[n]"]  # else take this one
-    choices: Annotated[np.ndarray, "int64[S]"]  # the row of `masks` that holds for a state
+    choices: Annotated[np.ndarray, "int64[S]"]  # row of `masks` of a state
     masks: Annotated[np.ndarray, "bool[m, A]"]  # sets of legal actions; rows 0..A are the first 0..A actions
     only: Annotated[np.ndarray, "int64[m]"]  # the one legal action of a row of `masks`, or −1
     start: Annotated[np.ndarray, "int64[b]"]
     start_chance: Annotated[np.ndarray, "float64[b]"]
     start_accept: Annotated[np.ndarray, "float64[b]"]
     start_alias: Annotated[np.ndarray, "int64[b]"]
-    bad_first: Annotated[np.ndarray, "bool[A]"]  # first actions that make an episode a regretful one
-    bad_end: Annotated[np.ndarray, "bool[S]"]  # last states that do
-    limit: int  # an episode is truncated after so many transitions
+    bad_first: Annotated[np.ndarray, "bool[A]"]  # first actions that make an episode a miss
+    bad_end: Annotated[np.ndarray, "bool[S]"]  # last states that make an episode a miss
+    limit: int  # transitions after which an episode is truncated
 
 
 class TransitionTable(_Arrays):
     """Dynamics of any finite problem. Build with `from_env`, `from_outcomes`, `from_arrays` or `from_dynamics`.
 
-    Goes wherever dynamics go: `simulate(table, …)`, `ExactModel(table)`, `table.env()` for Gymnasium.
+    A table is accepted as dynamics: `simulate(table, …)`, `ExactModel(table)`. `table.env()` is for Gymnasium.
 
-    Arguments that the constructors share:
-      starts: where episodes begin: a state, several states (alike likely), a probability per state (float64[S]), or
-        a dict from state to probability.
+    Shared arguments of the constructors:
+      starts: start states: a state, several equally likely states, a probability per state (float64[S]), or a dict
+        from state to probability.
       horizon: transitions after which an episode is truncated; values bootstrap there, since a truncated episode has
-        not ended. By default the longest possible episode, where no state can return.
-      nvec: sizes of the state components, whose product is S, where a state is more than a number: the components of
-        state s are `np.unravel_index(s, nvec)`. Factored λ sources need it.
-      legal: which actions a state offers: the number n of the first ones, int64[S], or a mask, bool[S, A]. By default
-        those that have outcomes.
-      names: what to call the states; any objects, one per state.
-      bad_first: first actions, and bad_end: last states, that make an episode a regretful one. `simulate` counts such
-        episodes as misses.
+        not terminated. Default: the longest possible episode; required if states can recur.
+      nvec: sizes of the state components, with product S: the components of state s are `np.unravel_index(s, nvec)`.
+        Factored λ sources need it. Default: one component.
+      legal: legal actions: the number n of the first ones, int64[S], or a mask, bool[S, A]. Default: the actions that
+        have outcomes.
+      names: names of the states; any objects, one per state.
+      bad_first: first actions, and bad_end: last states, that make an episode a miss. `simulate` counts misses.
     """
 
     names: Sequence[Hashable] | None = None
@@ -91,13 +90,13 @@ class TransitionTable(_Arrays):
         bad_first: Iterable[int] = (),
         bad_end: Iterable[Any] = (),
     ) -> TransitionTable:
-        """From lists of outcomes, as `env.unwrapped.P` of Gymnasium's toy-text environments gives them.
+        """Make a table from lists of outcomes, in the form of `env.unwrapped.P` in Gymnasium's toy-text environments.
 
         Args:
           outcomes: `P[s][a] = [(probability, next state, reward, terminated), …]`, dicts or lists, states and actions
             numbered from 0. Or a function from (state, action) to such a list, for states that are any hashable
-            objects: the reachable ones are found by breadth-first search and become `names`; an empty list means that
-            the action is not legal. It needs `n_actions`.
+            objects. Breadth-first search finds the reachable states, which become `names`; an empty list means that
+            the action is illegal. A function requires `n_actions`.
         """
         if callable(outcomes):
             if n_actions is None:
@@ -123,33 +122,33 @@ class TransitionTable(_Arrays):
         bad_first: Iterable[int] = (),
         bad_end: Iterable[int] = (),
     ) -> TransitionTable:
-        """From dense arrays.
+        """Make a table from dense arrays.
 
         Args:
-          P: float64[S, A, S'], P(s' | s, a); a row of zeros is an action that is not legal.
+          P: float64[S, A, S'], P(s' | s, a); a row of zeros is an illegal action.
           R: float64[S, A, S'], float64[S, A] or float64[S']: the reward; float64[S, A, S', d] for a reward vector.
-          terminal: states (numbers, or bool[S]) in which an episode ends; entering one terminates.
+          terminal: terminal states (numbers, or bool[S]); entering one terminates the episode.
         """
         lists = building.Lists.from_dense(P, R, terminal)
         return cls._from_lists(lists, starts, horizon, nvec, legal, names, bad_first, bad_end)
 
     @classmethod
     def from_dynamics(cls, dynamics: Dynamics, *, starts: Any = None, horizon: int | None = None) -> TransitionTable:
-        """From the `outcomes` of other dynamics, prepared. States keep their ids and components.
+        """Make a table from the `outcomes` of other, prepared dynamics. States keep their ids and components.
 
-        What makes an episode a regretful one is not taken over: `misses` are 0.
+        The definition of a miss is not copied: `misses` are 0.
         """
         lists, found = building.from_dynamics(dynamics, starts)
         return cls._from_lists(lists, found, dynamics.horizon if horizon is None else horizon, dynamics.nvec)
 
     @classmethod
     def from_env(cls, env: Any, *, horizon: int | None = None, starts: Any = None, **keywords: Any) -> TransitionTable:
-        """From a Gymnasium environment that publishes its transitions: FrozenLake, CliffWalking, Taxi and their like.
+        """Make a table from a Gymnasium environment that publishes its transitions, such as FrozenLake or Taxi.
 
         Args:
-          env: an environment or its id. It has `env.unwrapped.P` and, unless `starts` is given,
+          env: an environment or its id. It must have `env.unwrapped.P` and, unless `starts` is given,
             `env.unwrapped.initial_state_distrib`.
-          horizon: by default the limit that `gymnasium.make` sets, if it sets one.
+          horizon: Default: the limit that `gymnasium.make` sets, if it sets one.
           keywords: `nvec`, `legal`, `names`, `bad_first`, `bad_end`.
         """
         from chunked_td.envs.compiled import published
@@ -161,7 +160,7 @@ class TransitionTable(_Arrays):
         cls, lists: building.Lists, starts: Any, horizon: Any, nvec: Any = None, legal: Any = None, names: Any = None,
         bad_first: Any = (), bad_end: Any = (),
     ) -> TransitionTable:  # fmt: skip
-        """Check everything and put the arrays together."""
+        """Check everything and assemble the arrays."""
         S, A = lists.states, lists.actions
         masks, choices, only = building.legal_sets(lists, legal)
         start, start_chance = building.check_starts(starts, S)
@@ -174,7 +173,7 @@ class TransitionTable(_Arrays):
             *building.alias_tables(np.array([0, start.size]), start_chance),
             building.flags("bad_first", bad_first, A, "action"),
             building.flags("bad_end", bad_end, S, "state"),
-            limit=building.check_episodes(lists, masks[choices], start, horizon),
+            limit=building.check_horizon(lists, masks[choices], start, horizon),
         )
         if names is not None:
             made.names = list(names)
@@ -182,14 +181,14 @@ class TransitionTable(_Arrays):
                 raise ValueError(f"names must have one entry per state, {S}, got {len(made.names)}")
         return made
 
-    # ---- what dynamics offer
+    # ---- the dynamics interface
 
-    is_fixed = True  # nothing is drawn when an environment is prepared, so that runs may share the arrays
+    is_fixed = True  # there is nothing to `prepare`, so runs may share the arrays
     one_loop = True  # one compiled loop serves tables with any number of actions, and every bootstrap
 
     @property
     def nvec(self) -> tuple[int, ...]:
-        """How many values each state component takes."""
+        """Number of values of each state component."""
         return tuple(self.sizes.tolist())
 
     @property
@@ -199,7 +198,7 @@ class TransitionTable(_Arrays):
 
     @property
     def n_actions(self) -> int:
-        """A, the most actions that any state offers."""
+        """A, the largest number of actions in any state."""
         return self.bad_first.size
 
     @property
@@ -207,7 +206,7 @@ class TransitionTable(_Arrays):
         """Length of the reward vector."""
         return self.reward.shape[1]
 
-    draws = 1  # a start, or an outcome, takes one number
+    draws = 1  # a start state or an outcome takes one number
 
     @property
     def horizon(self) -> int:
@@ -221,15 +220,15 @@ class TransitionTable(_Arrays):
 
     @property
     def legal_actions(self) -> np.ndarray:
-        """bool[S, A]."""
+        """Legal actions of every state, bool[S, A]."""
         return self.masks[self.choices]
 
     def components(self, state: int) -> tuple[int, ...]:
-        """The components of a state, by its number."""
+        """Components of the state with this id."""
         return tuple(int(x) for x in np.unravel_index(state, self.nvec))
 
     def outcomes(self, state: tuple[int, ...], action: int) -> list[Outcome]:
-        """List what can happen to `action` in `state`."""
+        """List the possible outcomes of `action` in `state`."""
         pair = int(np.ravel_multi_index(tuple(state), self.nvec)) * self.n_actions + action
         return [
             (float(self.chance[k]), self.components(self.target[k]), tuple(self.reward[k].tolist()), bool(self.ends[k]))
@@ -237,11 +236,11 @@ class TransitionTable(_Arrays):
         ]
 
     def transition_lists(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Where the outcomes of each pair begin, the states they lead to, and their probabilities."""
+        """Index of the first outcome of each pair, next states, and their probabilities."""
         return self.first, self.target, self.chance
 
     def env(self, *, render_mode: str | None = None) -> DynamicsEnv:
-        """A Gymnasium environment with this table's dynamics: the same episodes as the simulation, seed by seed."""
+        """Gymnasium environment with this table's dynamics; one seed gives the same episodes as in the simulation."""
         from chunked_td.envs.face import DynamicsEnv
 
         return DynamicsEnv(self, render_mode=render_mode)
@@ -261,7 +260,7 @@ class TransitionTable(_Arrays):
 
     @kernel
     def step(env: Any, rng: Stream, state: np.ndarray, action: int, reward: np.ndarray) -> bool:
-        """Draw an outcome of (state, action). An action that is not legal ends the episode where it is."""
+        """Draw an outcome of (state, action). An illegal action ends the episode in the same state."""
         pair = read_components(env, state) * env.masks.shape[1] + action
         first, end = env.first[pair], env.first[pair + 1]
         if first == end:
@@ -276,12 +275,12 @@ class TransitionTable(_Arrays):
 
     @kernel
     def legal(env: Any, state: np.ndarray) -> int:
-        """The row of `masks` that holds for `state`; up to A it is the number of legal actions."""
+        """Row of `masks` of `state`; up to A it is the number of legal actions."""
         return env.choices[read_components(env, state)]
 
     @kernel
     def only_action(env: Any, choices: int) -> int:
-        """The one legal action, or −1."""
+        """The only legal action, or −1."""
         return env.only[choices]
 
     @kernel
@@ -291,7 +290,7 @@ class TransitionTable(_Arrays):
 
     @kernel
     def miss(env: Any, first_action: int, state: np.ndarray) -> bool:
-        """Whether the first action or the last state makes the episode a regretful one."""
+        """Whether the first action or the last state makes the episode a miss."""
         return env.bad_first[first_action] or env.bad_end[read_components(env, state)]
 
     @kernel
@@ -309,7 +308,7 @@ class TransitionTable(_Arrays):
 
 
 def draw_outcome(rng, accept, alias, first, end):
-    """One of first..end−1 by the alias method; takes a number only if there is a choice."""
+    """Sample one of first..end−1 by the alias method; a single outcome takes no random number."""
     if end - first == 1:
         return first
     place = uniform(rng) * (end - first)
@@ -318,7 +317,7 @@ def draw_outcome(rng, accept, alias, first, end):
 
 
 def read_components(env, state):
-    """Number of the state with these components."""
+    """Id of the state with these components."""
     number = state[0]
     for j in range(1, state.size):
         number = number * env.sizes[j] + state[j]
@@ -326,7 +325,7 @@ def read_components(env, state):
 
 
 def write_components(env, number, state):
-    """Components of a state, into `state`."""
+    """Write the components of the state with this id into `state`."""
     left = number
     for j in range(state.size - 1, 0, -1):
         state[j] = left % env.sizes[j]

@@ -1,4 +1,4 @@
-"""From lists, functions, arrays and environments to the checked arrays of a `TransitionTable`."""
+"""Checked arrays of a `TransitionTable`, from lists, functions, arrays and environments."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from chunked_td._link import compiled
 from chunked_td.envs.protocol import Dynamics, legal_masks, start_states
 
 TOLERANCE = 1e-9
-"""By how much probabilities may miss a sum of 1."""
+"""Largest deviation of a sum of probabilities from 1."""
 
-_MOST_STATES = 2**31 - 1  # what the rows of a trace can number
+_MOST_STATES = 2**31 - 1  # a trace indexes rows by int32
 
 
 class Lists(NamedTuple):
-    """The outcomes of every state and action, one after the other, sorted by pair and next state."""
+    """Outcomes of all state–action pairs, sorted by pair and next state."""
 
     states: int
     actions: int
-    first: np.ndarray  # int64[S·A + 1], where the outcomes of a pair begin
+    first: np.ndarray  # int64[S·A + 1], index of the first outcome of a pair
     chance: np.ndarray  # float64[n]
     target: np.ndarray  # int64[n]
     reward: np.ndarray  # float64[n, d]
@@ -44,7 +44,7 @@ class Lists(NamedTuple):
                         column.append(value)
         A = widest if n_actions is None else check_whole("n_actions", n_actions, 1)
         if widest > A:
-            raise ValueError(f"n_actions must be at least {widest}, the most that `outcomes` has, got {A}")
+            raise ValueError(f"n_actions must be at least {widest}, the number of actions in `outcomes`, got {A}")
         if not columns[0]:
             raise ValueError(f"outcomes must hold at least one outcome, got {nested!r}")
         return _checked_lists(max(rows) + 1, A, *columns)
@@ -64,7 +64,7 @@ class Lists(NamedTuple):
         else:
             raise ValueError(f"R must have the shape {(S, A, S)}, {(S, A)}, {(S,)} or {(S, A, S, 'd')}, got {R.shape}")
         ended = flags("terminal", terminal, S, "state")
-        s, a, target = np.nonzero(P != 0.0)  # NaN and negative ones stay, to be refused
+        s, a, target = np.nonzero(P != 0.0)  # NaN and negative numbers stay; the checks below raise for them
         if not s.size:
             raise ValueError("P must hold at least one probability above zero, got zeros only")
         going = ~ended[s]
@@ -79,7 +79,7 @@ def _check_outcome(outcome: Any, name: str) -> None:
 
 
 def _numbered(name: str, given: Any) -> dict[int, Any]:
-    """Entries by number, from a dict or a list."""
+    """{number: entry} from a dict or a list."""
     if isinstance(given, Mapping):
         entries = dict(given)
     elif isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str):
@@ -88,7 +88,7 @@ def _numbered(name: str, given: Any) -> dict[int, Any]:
         raise TypeError(f"{name} must be a dict or a list, got {given!r}")
     for key in entries:
         if isinstance(key, bool) or not isinstance(key, (int, np.integer)) or key < 0:
-            raise ValueError(f"{name} must be numbered by whole numbers from 0, got {key!r}")
+            raise ValueError(f"{name} must have whole numbers from 0 as keys, got {key!r}")
     return {int(key): value for key, value in entries.items()}
 
 
@@ -100,7 +100,7 @@ def _floats(name: str, given: Any) -> np.ndarray:
 
 
 def _checked_lists(S: int, A: int, pairs: Any, chance: Any, target: Any, reward: Any, ends: Any) -> Lists:
-    """Check every number, drop what has probability 0, merge equal outcomes of a pair and sort."""
+    """Check every number, drop outcomes of probability 0, merge equal outcomes of a pair and sort."""
     pairs, chance = np.asarray(pairs, np.int64), _floats("probabilities", chance)
     if S * A > _MOST_STATES:
         raise ValueError(f"states × actions must be below 2³¹, got {S} × {A}")
@@ -112,7 +112,7 @@ def _checked_lists(S: int, A: int, pairs: Any, chance: Any, target: Any, reward:
     whole = np.array([isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in target])
     good = whole & (targets >= 0) & (targets < S) if whole.all() else whole
     _refuse(~good, pairs, f"a next state must be a whole number in 0..{S - 1}", target)
-    _refuse(~((chance >= 0) & (chance <= 1 + TOLERANCE)), pairs, "a probability must lie in [0, 1]", chance)
+    _refuse(~((chance >= 0) & (chance <= 1 + TOLERANCE)), pairs, "a probability must be in [0, 1]", chance)
     _refuse(~np.isfinite(rewards).all(axis=1), pairs, "a reward must be finite", reward)
     _refuse([e not in (True, False) for e in ended.tolist()], pairs, "`terminated` must be True or False", ends)
     keys = np.column_stack([pairs[:, 0] * A + pairs[:, 1], targets.astype(np.int64), ended.astype(bool)])
@@ -145,7 +145,7 @@ def _refuse(wrong: Any, pairs: np.ndarray, accepted: str, given: Any) -> None:
 
 
 def check_nvec(nvec: Any, S: int) -> np.ndarray:
-    """Sizes of the state components, int64[c]."""
+    """Check and return the sizes of the state components, int64[c]."""
     sizes = np.array([S] if nvec is None else [check_whole("nvec", n, 1) for n in nvec], np.int64)
     if not sizes.size or int(sizes.prod()) != S:
         raise ValueError(f"nvec must have the product {S}, the number of states, got {tuple(sizes.tolist())}")
@@ -153,7 +153,7 @@ def check_nvec(nvec: Any, S: int) -> np.ndarray:
 
 
 def flags(name: str, given: Any, size: int, what: str) -> np.ndarray:
-    """bool[size] from numbers, or from such an array."""
+    """bool[size] from a list of indices, or from such an array."""
     array = np.asarray(given if isinstance(given, np.ndarray) else list(given))
     if array.dtype == bool and array.shape == (size,):
         return array.copy()
@@ -165,7 +165,7 @@ def flags(name: str, given: Any, size: int, what: str) -> np.ndarray:
 
 
 def legal_sets(lists: Lists, legal: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All sets of legal actions, the one of each state, and the only action of each set or −1."""
+    """Sets of legal actions, the index of each state's set, and the only action of each set or −1."""
     S, A = lists.states, lists.actions
     offered = (np.diff(lists.first) > 0).reshape(S, A)
     if legal is None:
@@ -194,7 +194,7 @@ def legal_sets(lists: Lists, legal: Any) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def check_starts(starts: Any, S: int) -> tuple[np.ndarray, np.ndarray]:
-    """Start states in order and their probabilities, all above zero."""
+    """Check and return the start states, sorted, and their probabilities above zero."""
     if isinstance(starts, Mapping):
         states, chance = np.array(list(starts)), _floats("starts", list(starts.values()))
     else:
@@ -216,8 +216,8 @@ def check_starts(starts: Any, S: int) -> tuple[np.ndarray, np.ndarray]:
     return states[order].astype(np.int64), chance[order]
 
 
-def check_episodes(lists: Lists, legal: np.ndarray, start: np.ndarray, horizon: Any) -> int:
-    """`horizon`, or by default the longest episode. Refuses states in which an episode would be stuck."""
+def check_horizon(lists: Lists, legal: np.ndarray, start: np.ndarray, horizon: Any) -> int:
+    """`horizon`, by default the longest episode. Raises ValueError for reachable states without a legal action."""
     seen = np.zeros(lists.states, bool)
     seen[start] = True
     wave = start
@@ -229,8 +229,8 @@ def check_episodes(lists: Lists, legal: np.ndarray, start: np.ndarray, horizon: 
     stuck = np.flatnonzero(seen & ~legal.any(axis=1))
     if stuck.size:
         raise ValueError(
-            f"state {stuck[0]} can be reached and has no legal action; the outcomes that lead to it must say "
-            f"terminated, or it must offer an action"
+            f"state {stuck[0]} is reachable and has no legal action; outcomes that lead to it must have "
+            f"terminated=True, or it must have an action"
         )
     if horizon is not None:
         return check_whole("horizon", horizon, 1, 10_000_000)
@@ -238,14 +238,14 @@ def check_episodes(lists: Lists, legal: np.ndarray, start: np.ndarray, horizon: 
     waves = longest_paths(states.size, *(np.searchsorted(states, ends) for ends in _edges(lists, legal, states)))
     if waves is None:
         raise ValueError(
-            "horizon must be given where states can return: the transitions after which an episode is truncated; "
-            "got None"
+            "horizon must be given if states can recur: the number of transitions after which an episode is "
+            "truncated; got None"
         )
     return int(waves.max()) + 1
 
 
 def _edges(lists: Lists, legal: np.ndarray, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both states of every outcome that begins in `states` by a legal action and does not end the episode."""
+    """(state, next state) of every nonterminal outcome of a legal action in `states`."""
     s, a = np.nonzero(legal[states])
     pairs = states[s] * lists.actions + a
     counts = lists.first[pairs + 1] - lists.first[pairs]
@@ -256,7 +256,7 @@ def _edges(lists: Lists, legal: np.ndarray, states: np.ndarray) -> tuple[np.ndar
 
 
 def longest_paths(count: int, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-    """Transitions of the longest path to each of `count` states along the edges source → target; None for cycles."""
+    """Length of the longest path to each of `count` states along the edges source → target; None for cycles."""
     waiting = np.bincount(target, minlength=count)
     wave, length, settled, step = np.flatnonzero(waiting == 0), np.zeros(count, np.int64), 0, 0
     by_source = np.argsort(source, kind="stable")
@@ -280,7 +280,7 @@ def alias_tables(first: np.ndarray, chance: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def fill_alias_tables(first, chance, accept, alias, stack):
-    """Vose's way to fill the tables: a small entry is topped up from a large one until all are full.
+    """Fill alias tables by Vose's method: top up small entries from large ones until all are full.
 
     Args:
       accept: float64[n], alias: int64[n], written. stack: int64[longest], small entries from the left, large ones from
@@ -310,7 +310,7 @@ def fill_alias_tables(first, chance, accept, alias, stack):
                 large += 1
                 stack[small] = rich
                 small += 1
-        while small > 0:  # what rounding has left over
+        while small > 0:  # entries left over by rounding
             small -= 1
             accept[stack[small]] = 1.0
 
@@ -319,7 +319,7 @@ def fill_alias_tables(first, chance, accept, alias, stack):
 
 
 class Found(NamedTuple):
-    """The states that a function's outcomes lead to, in the order in which they were found."""
+    """States that a function's outcomes lead to, in the order of discovery."""
 
     states: list[Any]
     number: dict[Any, int]
@@ -330,13 +330,13 @@ class Found(NamedTuple):
 def enumerate_states(
     outcomes: Callable[[Any, int], Iterable[Sequence[Any]]], starts: Any, n_actions: int, most: int = 2_000_000
 ) -> Found:
-    """All reachable states by breadth-first search; terminal ones are not asked for outcomes."""
+    """All reachable states by breadth-first search; `outcomes` is not called for terminal states."""
     given = _start_states(starts)
     number = {state: i for i, state in enumerate(given)}
     states, listed = list(number), {}
-    going = list(states)
-    asked = set(going)
-    for state in going:  # grows as we go
+    queue = list(states)
+    queued = set(queue)
+    for state in queue:  # grows during the loop
         listed[number[state]] = choices = {}
         for action in range(n_actions):
             for outcome in outcomes(state, action):
@@ -347,9 +347,9 @@ def enumerate_states(
                         raise ValueError(f"outcomes must lead to at most {most:,} states, got more")
                     number[successor] = len(states)
                     states.append(successor)
-                if not ended and successor not in asked:
-                    asked.add(successor)
-                    going.append(successor)
+                if not ended and successor not in queued:
+                    queued.add(successor)
+                    queue.append(successor)
                 choices.setdefault(action, []).append((chance, number[successor], reward, ended))
     for i in range(len(states)):
         listed.setdefault(i, {})
@@ -357,7 +357,7 @@ def enumerate_states(
 
 
 def _start_states(starts: Any) -> dict[Any, float]:
-    """States and their probabilities; a list holds states that are alike likely, anything else is one state."""
+    """{state: probability}; states of a list are equally likely, anything else is one state."""
     if isinstance(starts, Mapping):
         return dict(starts)
     states = list(dict.fromkeys(starts)) if isinstance(starts, list) else [starts]
@@ -365,7 +365,7 @@ def _start_states(starts: Any) -> dict[Any, float]:
 
 
 def reachable_states(env: Dynamics, starts: Mapping[tuple[int, ...], float]) -> Found:
-    """All states of dynamics that episodes from these starts can reach, and the outcomes of their legal actions."""
+    """All states that episodes from these starts can reach, and the outcomes of their legal actions."""
     masks = legal_masks(env)
 
     def listed(state: tuple[int, ...], action: int) -> Sequence[Any]:
@@ -375,7 +375,7 @@ def reachable_states(env: Dynamics, starts: Mapping[tuple[int, ...], float]) -> 
 
 
 def from_dynamics(env: Dynamics, starts: Any) -> tuple[Lists, dict[int, float]]:
-    """Outcomes and starts of other dynamics, by state id."""
+    """Outcomes and start states of other dynamics, by state id."""
     found = reachable_states(env, start_states(env) if starts is None else _start_states(starts))
     ids = np.ravel_multi_index(tuple(np.array(found.states).reshape(-1, len(env.nvec)).T), env.nvec).tolist()
     nested: dict[int, Any] = {int(np.prod(env.nvec)) - 1: {}}

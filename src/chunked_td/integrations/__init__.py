@@ -1,1 +1,1 @@
-"""A λ per step in training loops of other libraries. Each module needs the library it is named after, as an extra."""
+"""λ per step in training loops of other libraries. Each module requires the library of its name, as an extra."""

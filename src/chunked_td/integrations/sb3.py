@@ -2,14 +2,12 @@
 
     PPO("MlpPolicy", env, rollout_buffer_class=LambdaRolloutBuffer, rollout_buffer_kwargs={"lambda_source": source})
 
-Nothing else changes. With a constant λ the advantages are those of Stable-Baselines3's own buffer up to the rounding of
-float32.
+With a constant λ the advantages equal those of Stable-Baselines3's own buffer up to the rounding of float32.
 
-**Truncation.** Stable-Baselines3 records one kind of end, the start of the next episode. Where an episode was cut by a
-time limit it adds γ V(s_cut) to the reward of the last step, and then treats the end as a termination. So the TD error
-of that step is r + γ V(s_cut) − V(s), and nothing passes to the step before except through that step's λ: the same as
-`gae` with the cut step marked as truncated and V(s_cut) as its next value, for any λ per step. The rewards that a λ
-source sees contain that addition.
+**Truncation.** Stable-Baselines3 records one type of end, the start of the next episode. If a time limit truncates an
+episode at s_T, it adds γ V(s_T) to the reward of the last step, and then treats the end as a termination. So the TD
+error of that step is r + γ V(s_T) − V(s), and no later reward passes the end. For any λ per step this equals `gae` with
+that step marked as truncated and V(s_T) as its next value. The rewards in a `Rollout` include γ V(s_T).
 """
 
 from __future__ import annotations
@@ -34,14 +32,14 @@ except ModuleNotFoundError as error:
 
 
 class Rollout(NamedTuple):
-    """What a λ source gets to see: arrays [T, n_envs, ...] of one rollout, and what follows its last step."""
+    """Input of a λ source: arrays [T, n_envs, ...] of one rollout, and the values and ends after its last step."""
 
     observations: Any
-    """Of the states that steps leave; a dict of arrays for dict spaces."""
+    """Observations of the states that steps leave; a dict of arrays for dict spaces."""
     actions: np.ndarray
     rewards: np.ndarray
     episode_starts: np.ndarray
-    """1 where the observation is the first of an episode."""
+    """1 for the first observation of an episode."""
     values: np.ndarray
     last_values: np.ndarray
     """[n_envs], values after the last step."""
@@ -51,7 +49,7 @@ class Rollout(NamedTuple):
 
 @runtime_checkable
 class UpdatingSource(Protocol):
-    """A λ source that learns from each rollout before it answers."""
+    """A λ source that learns from each rollout before it returns λ."""
 
     def update(self, rollout: Rollout) -> Any:
         """λ[T, n_envs] in [0, 1]: entry t belongs to the state that step t leaves."""
@@ -63,7 +61,7 @@ LambdaSource: TypeAlias = float | Callable[[Rollout], Any] | UpdatingSource
 
 
 class _LambdaAdvantages(RolloutBuffer):
-    """What both buffers share: advantages from a λ source."""
+    """Base class of both buffers: advantages from a λ source."""
 
     lambdas: np.ndarray
     """λ of the latest rollout, float[T, n_envs]."""
@@ -71,18 +69,18 @@ class _LambdaAdvantages(RolloutBuffer):
     def __init__(self, *arguments: Any, lambda_source: LambdaSource | None = None, **settings: Any):
         super().__init__(*arguments, **settings)
         self.lambda_source = self.gae_lambda if lambda_source is None else lambda_source
-        answers = callable(self.lambda_source) or isinstance(self.lambda_source, UpdatingSource)
+        computes = callable(self.lambda_source) or isinstance(self.lambda_source, UpdatingSource)
         is_class = isinstance(self.lambda_source, type)
-        if isinstance(self.lambda_source, bool) or is_class or not (answers or isinstance(self.lambda_source, Real)):
+        if isinstance(self.lambda_source, bool) or is_class or not (computes or isinstance(self.lambda_source, Real)):
             raise TypeError(
                 f"lambda_source: got {lambda_source!r}, takes a number, a function from a rollout to λ[T, n_envs], "
                 "or an object with update(rollout) -> λ[T, n_envs]" + (", not its class" if is_class else "")
             )
-        if not answers:
+        if not computes:
             _checked(self.lambda_source, (self.buffer_size, self.n_envs))
 
     def compute_returns_and_advantage(self, last_values: Any, dones: np.ndarray) -> None:
-        """Advantages and λ-returns of the rollout; called by the algorithm when the buffer is full.
+        """Compute advantages and λ-returns of the rollout; the algorithm calls this when the buffer is full.
 
         Args:
           last_values: float[n_envs] tensor, values of the observations after the last step.
@@ -93,7 +91,12 @@ class _LambdaAdvantages(RolloutBuffer):
         rollout = Rollout(
             self.observations, self.actions, self.rewards, self.episode_starts, self.values, last[0], ended[0]
         )
-        self.lambdas = _checked(self._ask(rollout), self.rewards.shape)
+        source: Any = self.lambda_source
+        if isinstance(source, UpdatingSource):
+            given = source.update(rollout)
+        else:
+            given = source(rollout) if callable(source) else source
+        self.lambdas = _checked(given, self.rewards.shape)
         advantages = gae(
             self.rewards,
             self.values,
@@ -106,40 +109,36 @@ class _LambdaAdvantages(RolloutBuffer):
         self.advantages = advantages.astype(np.float32)
         self.returns = self.advantages + self.values
 
-    def _ask(self, rollout: Rollout) -> Any:
-        source: Any = self.lambda_source
-        if isinstance(source, UpdatingSource):
-            return source.update(rollout)
-        return source(rollout) if callable(source) else source
-
 
 class LambdaRolloutBuffer(_LambdaAdvantages):
     """Rollout buffer with a λ per step, for `rollout_buffer_class=` of PPO and A2C.
 
     Args:
-      lambda_source: through `rollout_buffer_kwargs`. One number; a function from a `Rollout` to λ[T, n_envs]; or an
-        object with `update(rollout) -> λ[T, n_envs]`, called once per rollout. Entry t is the λ of the state that step
-        t leaves. The algorithm's `gae_lambda` if not given.
-      arguments, settings: those of Stable-Baselines3's `RolloutBuffer`; the algorithm passes them.
+      lambda_source: in `rollout_buffer_kwargs`. One number; a function from a `Rollout` to λ[T, n_envs]; or an object
+        with `update(rollout) -> λ[T, n_envs]`, called once per rollout. Entry t is the λ of the state that step t
+        leaves. Default: the algorithm's `gae_lambda`.
+      arguments, settings: of Stable-Baselines3's `RolloutBuffer`; the algorithm passes them.
     """
 
     def __init__(self, *arguments: Any, lambda_source: LambdaSource | None = None, **settings: Any):
         space = settings.get("observation_space", arguments[1] if len(arguments) > 1 else None)
         if isinstance(space, spaces.Dict):
-            raise TypeError(f"observation_space: got {space}, takes another space; LambdaDictRolloutBuffer takes dicts")
+            raise TypeError(
+                f"observation_space: got {space}, takes a space other than Dict; use LambdaDictRolloutBuffer"
+            )
         super().__init__(*arguments, lambda_source=lambda_source, **settings)
 
 
 class LambdaDictRolloutBuffer(_LambdaAdvantages, DictRolloutBuffer):
-    """`LambdaRolloutBuffer` for observation spaces that are dicts."""
+    """`LambdaRolloutBuffer` for `Dict` observation spaces."""
 
 
 def _checked(lambdas: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """What a source returned, as float64[T, n_envs] in [0, 1]."""
+    """Check the result of a source and return it as float64[T, n_envs] in [0, 1]."""
     if hasattr(lambdas, "detach"):  # a Torch tensor
         lambdas = lambdas.detach().cpu()
     if np.asarray(lambdas).dtype.kind not in "biuf" and np.asarray(lambdas).dtype.name != "bfloat16":
-        raise TypeError(f"lambda_source: got {lambdas!r} from it, takes an array of numbers {shape} = [T, n_envs]")
+        raise TypeError(f"lambda_source: returned {lambdas!r}, takes an array of numbers {shape} = [T, n_envs]")
     array = np.asarray(lambdas, dtype=np.float64)
     if array.shape not in ((), shape):
         raise ValueError(f"lambda_source: got an array of shape {array.shape}, takes {shape} = [T, n_envs]")

@@ -5,14 +5,14 @@ The update is that of tables (`chunked_td.learners.core`) with features in place
 
     e ← γ λ_t e;   e(f, a_t) ← e(f, a_t) + φ_f(x_t);   w(f, a) ← w(f, a) + α r_f δ_t e(f, a)
 
-r_f is the feature's rate (`Features.rates`). Replacing traces set e(f, a_t) to φ_f(x_t) where that is not zero. True
+r_f is the feature's rate (`Features.rates`). Replacing traces set e(f, a_t) to φ_f(x_t) if that is not zero. True
 online (Sutton and Barto, §12.5; van Seijen et al. 2016), with α_f = α r_f and Q_old as in `learners.true_online`:
 
     e ← γ λ_t e;   e(f, a_t) ← e(f, a_t) + (1 − Σ_g α_g e(g, a_t) φ_g) φ_f
     w(f, a) ← w(f, a) + α_f (δ_t + Q(x_t, a_t) − Q_old) e(f, a) − α_f (Q(x_t, a_t) − Q_old) φ_f [a = a_t]
 
-The table of values is a cache: `arrive` writes Q(x_{t+1}, ·) into the rows of the code of x_{t+1}, and `value_of` reads
-Q(x_t, a_t) off the weights, since x_t may have the same code.
+The table of values is a cache: `arrive` writes Q(x_{t+1}, ·) into the rows of the code of x_{t+1}. `value_of` computes
+Q(x_t, a_t) from the weights, because x_t may have the same code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOW, NEXT = 0, 1
 """x_t and x_{t+1}."""
 
 VIEWS = ("traces", "true_online")
-"""Views that have a form with features."""
+"""Views that support features."""
 
 
 class LinearTrace(NamedTuple):
@@ -38,11 +38,11 @@ class LinearTrace(NamedTuple):
     entries: Trace
     weights: Annotated[np.ndarray, "float64[weights, d]"]
     old: Annotated[np.ndarray, "float64[d]"]  # of true online: Q(x_t, a_t) before update t − 1
-    shown: Annotated[np.ndarray, "float64[numbers]"]  # x_{t+1}, as the features take it
-    which: Annotated[np.ndarray, "int64[2, active] in [0, features)"]  # the features that are not zero: numbers, values
-    value: Annotated[np.ndarray, "float64[2, active]"]
-    found: Annotated[np.ndarray, "int64[2] in [0, active]"]  # how many features are not zero
-    begun: Annotated[np.ndarray, "int64[1] in [0, 1]"]  # 1 once the features of x_t are there
+    shown: Annotated[np.ndarray, "float64[numbers]"]  # x_{t+1}, the input of the features
+    which: Annotated[np.ndarray, "int64[2, active] in [0, features)"]  # indices of the nonzero features
+    value: Annotated[np.ndarray, "float64[2, active]"]  # their values
+    found: Annotated[np.ndarray, "int64[2] in [0, active]"]  # their number
+    begun: Annotated[np.ndarray, "int64[1] in [0, 1]"]  # 1 after the features of x_t are written
     rates: np.ndarray  # float64[weights]
     map: Any  # the compiled form of `Features`
     width: int  # rows per feature: A, or 1 for state values
@@ -50,13 +50,11 @@ class LinearTrace(NamedTuple):
 
     @classmethod
     def of(cls, features: Features, view: Any, width: int, components: int, initial_value: float) -> LinearTrace:
-        """No live entry, and weights that give every observation the initial value.
+        """A trace with no live entry, and with weights for the initial value.
 
         Args:
           width: rows per feature, A or 1. components: d.
         """
-        if view not in VIEWS:
-            raise ValueError(f"features go with view {' or '.join(map(repr, VIEWS))}, got view {view!r}")
         rows = features.count * width
         start = np.repeat(features.initial_weights(initial_value), width)
         return zeros(
@@ -71,17 +69,17 @@ class LinearTrace(NamedTuple):
         )
 
     def clear(self) -> None:
-        """Forget the episode, for the end of one that Python plays."""
+        """Reset the episode; for episodes played in Python."""
         self.entries.clear()
         self.begun[0] = 0
 
     def grown(self, rows: int, capacity: int) -> LinearTrace:
-        """Itself: the number of weights does not depend on the codes seen."""
+        """The trace itself, as the number of weights does not depend on the codes."""
         return self
 
     @kernel
     def arrive(trace, agent, state):
-        """Find the features of the observation shown, and write its values into the rows of its code."""
+        """Compute the features of the new observation, and write its values into the rows of its code."""
         place = NEXT if trace.begun[0] == 1 else NOW
         trace.found[place] = write_features(trace.map, trace.shown, trace.which[place], trace.value[place])
         if place == NOW:
@@ -97,7 +95,7 @@ class LinearTrace(NamedTuple):
 
     @kernel
     def update(trace, agent, step, row, step_size, ended):
-        """The update of the module's text; then x_{t+1} becomes x_t."""
+        """Update traces and weights (equations: module docstring); then x_{t+1} becomes x_t."""
         entries, memory = trace.entries, agent.memory
         decay(entries, agent.rule.discount, memory.lambda_t, agent.rule.cutoff)
         if trace.true_online:
@@ -118,13 +116,13 @@ class LinearTrace(NamedTuple):
 
     @kernel
     def end(trace, agent, coins, step_size):
-        """No update waits for the end of an episode."""
+        """Clear the trace: updates are never deferred to the end of an episode."""
         clear(trace.entries)
         trace.begun[0] = 0
 
 
 def column(trace, action):
-    """The column of an action among the rows of a feature."""
+    """Column of an action among the rows of a feature."""
     return action if trace.width > 1 else 0
 
 
@@ -141,7 +139,7 @@ def dot(table, trace, place, a, i):
 
 
 def _update_online(trace, agent, step, step_size):
-    """True online; the traces have been decayed."""
+    """Update of true online TD(λ), after the decay of the traces."""
     entries, memory, width, a = trace.entries, agent.memory, trace.width, column(trace, step.action)
     next_row = step.next_state * width + column(trace, step.next_action)
     for k in range(trace.found[NOW]):
@@ -177,5 +175,5 @@ def _value_in_table(trace, agent, step, row, i):
 
 
 arrive, value_of = slot("view", "arrive", None), slot("view", "value_of", _value_in_table)
-"""arrive(trace, agent, state): an observation has come in, of this code. value_of(trace, agent, step, row, i): Q^i of
-the row that transition t left."""
+"""arrive(trace, agent, state): called after each observation, with its code. value_of(trace, agent, step, row, i): Q^i
+of the row that transition t left."""

@@ -1,8 +1,8 @@
-"""Models: what predicts the next percept, and so where λ comes from.
+"""Models: predictions of the next percept, from which λ is computed.
 
-Counts (`counts`) are built into the learners and compiled, and so is the true model in the simulation (`oracle`).
-Anything else that follows `Model` plugs in as `model=`: an oracle read off `env.unwrapped.P`, a network (`neural`), a
-physics engine. States come as ids; `agent.indexer.decode(id)` gives the observation back.
+Counts (`counts`) and, in the simulation, the true model (`oracle`) are compiled. Any other object with the methods of
+`Model` is passed as `model=`: an oracle from `env.unwrapped.P`, a network (`neural`), a physics engine. States are ids;
+`agent.indexer.decode(id)` returns the observation.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __getattr__, __dir__ = lazy_names(__name__)
 
 @runtime_checkable
 class Model(Protocol):
-    """What a learner asks of a model object, once per transition: observe, then what its λ source needs.
+    """Model interface: per transition a learner calls `observe`, then the methods that its λ source requires.
 
-    Only the questions that the λ source asks have to be there; a learner refuses a model without them.
+    A model needs only the methods that the λ source requires; a learner raises an error if one is missing.
 
     | the source asks | the model has |
     |---|---|
@@ -36,28 +36,28 @@ class Model(Protocol):
     """
 
     def observe(self, state: int, action: int, reward: Any, next_state: int, terminated: bool) -> None:
-        """Train on a transition (before its probability is asked for)."""
+        """Train on a transition; called before its probability is read."""
         ...
 
 
 class OutcomeModel(Model, Protocol):
-    """A model that tells the probability of what came."""
+    """A model that returns the probability of the sampled percept."""
 
     def probabilities(self, state: int, next_state: int, reward: Any) -> np.ndarray:
-        """float64[A]: P̂(x'|x,a) of the percept that came, for every action a."""
+        """float64[A]: P̂(x'|x,a) of the sampled percept, for every action a."""
         ...
 
 
 class ComponentModel(Model, Protocol):
-    """A model that tells the probability of each state component that came."""
+    """A model that returns the probability of each component of the sampled next state."""
 
     def component_probabilities(self, state: int, next_state: int, reward: Any) -> np.ndarray:
-        """float64[A, c]: P̂(x'^j|x,a) of each state component that came, for every action."""
+        """float64[A, c]: P̂(x'^j|x,a) of each component of the sampled next state, for every action."""
         ...
 
 
 class DistributionModel(Model, Protocol):
-    """A model that can list what may come."""
+    """A model that can list the possible next states."""
 
     def distribution(self, state: int, action: int) -> Iterable[tuple[int, float]]:
         """Pairs (x', P̂(x'|x,a)) of next states, each once."""
@@ -65,7 +65,7 @@ class DistributionModel(Model, Protocol):
 
 
 class OverlapModel(Model, Protocol):
-    """A model that can compare actions without listing what may come."""
+    """A model that can compare actions without a list of next states."""
 
     def overlaps(self, state: int) -> np.ndarray:
         """float64[A, A]: Σ_{x'} P̂(x'|x,a) P̂(x'|x,b) for all pairs of actions."""
@@ -74,13 +74,13 @@ class OverlapModel(Model, Protocol):
 
 @dataclass(frozen=True)
 class KernelModel(KernelSettings):
-    """Base of compiled models of yours: `model=Mine(…)` in a learner and in `simulate`. Settings with kernels.
+    """Base class of user-defined compiled models, `model=Mine(…)` in a learner and in `simulate`: settings with kernels
 
-        observe(model, step, counting)     train on the transition, before λ is asked for
-        chance(step, action, part)         P̂(x'|x,a) of what came; the model's arrays are in `step.model`
+        observe(model, step, counting)     train on the transition, before λ is computed
+        chance(step, action, part)         P̂(x'|x,a) of the sampled percept; the model's arrays are in `step.model`
 
-    and others of the questions of `chunked_td.lambdas.step`, as far as λ sources ask them: `overlap`, `following`,
-    `target`, `weight`, `came_from`, `visits`, `knows`. `arrays` are those that the model learns.
+    and the further kernels of `chunked_td.lambdas.step` that the λ source requires: `overlap`, `following`, `target`,
+    `weight`, `came_from`, `visits`, `knows`. `arrays` declares the arrays that the model learns.
     """
 
 
@@ -88,8 +88,8 @@ class TableModel:
     """An oracle from a transition table in Gymnasium's toy-text form: `env.unwrapped.P`, or `ExactModel(dynamics).P`.
 
     Args:
-      table: `table[state][action]` is a list of (probability, next state, reward, terminated). A state may offer fewer
-        actions than others; one that offers none is terminal.
+      table: `table[state][action]` is a list of (probability, next state, reward, terminated). States may have
+        different numbers of actions; a state without actions is terminal.
       n_actions: number of actions.
     """
 
@@ -100,21 +100,25 @@ class TableModel:
         widest = max(numbers, key=lambda state: numbers[state], default=None)
         if widest is None or numbers[widest] != self.n_actions:
             found = "no states" if widest is None else f"{numbers[widest]} actions in state {widest!r}"
-            raise ValueError(f"n_actions: got {n_actions!r}, but the table has {found}")
+            raise ValueError(
+                f"n_actions must be the largest number of actions in table, which has {found}, got {n_actions!r}"
+            )
         for state in states:
             for action in _actions(table[state]):
                 _check_outcomes(table[state][action], state, action)
 
     def observe(self, state: int, action: int, reward: Any, next_state: int, terminated: bool) -> None:
-        """Do nothing: an oracle does not learn."""
+        """Do nothing, as an oracle does not learn."""
 
     def distribution(self, state: int, action: int) -> dict[int, float]:
-        """The next states and their probabilities."""
+        """{next state: probability}."""
         chances: dict[int, float] = {}
         try:
             offered = self.table[state]
         except LookupError:
-            raise ValueError(f"table: it has no state {state!r}, which the environment has shown") from None
+            raise ValueError(
+                f"table must have every state that the environment shows, got none for {state!r}"
+            ) from None
         for probability, target, *_ in offered[action] if action in _actions(offered) else ():
             chances[target] = chances.get(target, 0.0) + probability
         return chances
@@ -125,12 +129,12 @@ class TableModel:
 
 
 def _actions(offered: Any) -> Any:
-    """The actions that a state offers."""
+    """Actions of a state."""
     return offered if isinstance(offered, Mapping) else range(len(offered))
 
 
 def _check_outcomes(outcomes: Any, state: Any, action: int) -> None:
-    """Refuse an entry of a table that is not a list of outcomes."""
+    """Raise ValueError if an entry of a table is not a list of outcomes."""
     try:
         for _, _, _, _ in outcomes:
             pass

@@ -1,14 +1,14 @@
 """Count models: P̂(x'|x,a) = n(x,a,x') / n(x,a) (App. A.1), sparse and compiled.
 
-`Counts` counts pairs (origin → target). Three models are made of it:
+`Counts` counts pairs (origin → target). Three models use it:
 
-| model | origin | target | answers |
+| model | origin | target | predictions |
 |---|---|---|---|
-| `ForwardCounts` | (x, a) | x' | the probability of what came, all outcomes, visits |
-| `PartCounts` | (x, a, i) | the components of x' that decide reward i | the probability of each part of what came |
-| `BackwardCounts` (§3.2) | x, or (x, a) | the predecessor x, or (x, a) | the probability of where we came from |
+| `ForwardCounts` | (x, a) | x' | probability of the sampled percept, all outcomes, visits |
+| `PartCounts` | (x, a, i) | the components of x' that determine reward i | probability of each part of x' |
+| `BackwardCounts` (§3.2) | x, or (x, a) | the predecessor x, or (x, a) | probability of the previous state |
 
-Memory grows with the distinct pairs seen. Counts are incremented before they are queried (App. A.1), so an observed
+Memory grows with the distinct observed pairs. Counts are incremented before they are read (App. A.1), so an observed
 transition never has probability zero.
 """
 
@@ -27,7 +27,7 @@ ORIGIN, TARGET, NUMBER, FOLLOWING = range(4)
 
 
 class Counts(NamedTuple):
-    """A hash table of counted pairs, with the pairs of one origin linked in a list."""
+    """Hash table of counted pairs; the pairs of one origin form a linked list."""
 
     table: Annotated[np.ndarray, "int32[slots], unsaved"]  # pair + 1, or 0 where free; slots are a power of 2
     pairs: Annotated[np.ndarray, "int64[capacity, 4]"]  # origin, target, n(origin → target), next pair of it or −1
@@ -38,13 +38,13 @@ class Counts(NamedTuple):
 
     @classmethod
     def empty(cls, origins: int, prior: float = 0.0, outcomes: int | Sequence[int] = 1, capacity: int = 256) -> Counts:
-        """Nothing counted yet.
+        """A table without counts.
 
         Args:
           origins: number of origins.
           prior: Dirichlet pseudo-count of every outcome; 0 gives plain frequencies.
-          outcomes: how many outcomes the prior spreads over; k numbers where origins take turns (x, a, i).
-          capacity: distinct pairs to make room for.
+          outcomes: number of outcomes under the prior; k numbers if origins are (x, a, i) with i in 0..k − 1.
+          capacity: largest number of distinct pairs.
         """
         slots = 1
         while slots < 2 * capacity:
@@ -54,7 +54,7 @@ class Counts(NamedTuple):
         return zeros(cls, sizes, head=np.full(origins, -1, np.int64), prior=known)
 
     def grown(self, origins: int, capacity: int) -> Counts:
-        """The same counts with room for more origins and more distinct pairs."""
+        """The same counts with larger arrays for origins and distinct pairs."""
         larger = Counts.empty(origins, self.prior[0], self.prior[1:].astype(int).tolist(), capacity)
         size = int(self.size[0])
         larger.pairs[:size] = self.pairs[:size]
@@ -64,14 +64,14 @@ class Counts(NamedTuple):
 
     @property
     def room(self) -> int:
-        """How many more distinct pairs fit in."""
+        """Number of further distinct pairs that fit."""
         return self.pairs.shape[0] - int(self.size[0])
 
 
 def _slot(counts, origin, target):
-    """Place of the pair in the hash table, or the free place where it belongs.
+    """Slot of the pair in the hash table, or the free slot for it.
 
-    Neighbouring origins with the same target have neighbouring places: the parts of one state lie in one cache line.
+    Neighbouring origins with the same target have neighbouring slots, so the parts of one state share a cache line.
     """
     mask = counts.table.size - 1
     k = natural((origin + ((target * 2654435761) >> 11)) & mask)
@@ -84,7 +84,7 @@ def _slot(counts, origin, target):
 
 
 def rehash(counts):
-    """Enter every stored pair into an empty hash table and the list of its origin, in the order of their first time."""
+    """Insert every stored pair into an empty hash table and the list of its origin, oldest first."""
     for pair in range(counts.size[0]):
         origin = counts.pairs[pair, ORIGIN]
         counts.table[_slot(counts, origin, counts.pairs[pair, TARGET])] = pair + 1
@@ -94,12 +94,12 @@ def rehash(counts):
 
 
 def find(counts, origin, target):
-    """The pair's number, or −1 if it was never seen."""
+    """Index of the pair, or −1 if it was never counted."""
     return counts.table[_slot(counts, origin, target)] - 1
 
 
 def increment(counts, origin, target):
-    """n(origin → target) += 1; returns the pair. The caller keeps one pair of room."""
+    """n(origin → target) += 1; returns the index of the pair. The caller ensures room for one pair."""
     k = _slot(counts, origin, target)
     pair = counts.table[k] - 1
     if pair < 0:
@@ -117,29 +117,29 @@ def increment(counts, origin, target):
 
 
 def count_or_find(counts, origin, target, counting):
-    """The pair's number, once more counted or not."""
+    """Index of the pair; its count is incremented if `counting`."""
     return increment(counts, origin, target) if counting else find(counts, origin, target)
 
 
 def outcome_number(counts, origin):
-    """How many outcomes the prior gives an origin."""
+    """Number of outcomes of an origin under the prior."""
     return counts.prior[1 + origin % (counts.prior.size - 1)]
 
 
 def is_known(counts, origin):
-    """Whether an origin was seen, or has a prior."""
+    """Whether an origin was counted or has a prior."""
     return counts.total[origin] > 0 or counts.prior[0] > 0.0
 
 
 def probability(counts, origin, target):
-    """P̂(target | origin) = (n + c) / Σ(n + c): 0 for an origin never seen, unless there is a prior c."""
+    """P̂(target | origin) = (n + c) / Σ(n + c) with prior c; 0 for an unseen origin without a prior."""
     if not is_known(counts, origin):
         return 0.0
     return pair_probability(counts, origin, find(counts, origin, target))
 
 
 def pair_probability(counts, origin, pair):
-    """`probability` for a pair that was found already (−1 if it was never seen); the origin was, or has a prior."""
+    """`probability` of a pair by its index, −1 if it was never counted; the origin must be known."""
     c = counts.prior[0]
     if c == 0.0:
         return counts.pairs[pair, NUMBER] / counts.total[origin] if pair >= 0 else 0.0
@@ -148,13 +148,13 @@ def pair_probability(counts, origin, pair):
 
 
 def unseen_share(counts, origin):
-    """P̂ of one outcome that was never seen: 0 without a prior."""
+    """P̂ of one unseen outcome: 0 without a prior."""
     c = counts.prior[0]
     return 0.0 if c == 0.0 else c / (counts.total[origin] + c * outcome_number(counts, origin))
 
 
 def unseen_number(counts, origin):
-    """How many outcomes of an origin were never seen; at least 0."""
+    """Number of unseen outcomes of an origin, at least 0."""
     seen = 0
     pair = counts.head[origin]
     while pair >= 0:
@@ -164,7 +164,7 @@ def unseen_number(counts, origin):
 
 
 def _has_room(model, pairs):
-    """Whether so many new pairs fit in."""
+    """Whether `pairs` new pairs fit."""
     return model.counts.pairs.shape[0] - model.counts.size[0] >= pairs
 
 
@@ -178,13 +178,13 @@ class ForwardCounts(NamedTuple):
 
     @kernel
     def observe(model, step, counting):
-        """Count the transition; or only find it, for a model that was shown another one."""
+        """Count the transition; without `counting` only find it, as a model error replaces it."""
         row = natural(step.state * step.n_actions + step.action)
         model.latest[0] = count_or_find(model.counts, row, step.percept, counting)
 
     @kernel
     def chance(step, action, part):
-        """P̂(x'|x, action) of what came."""
+        """P̂(x'|x, action) of the sampled percept."""
         model, row = step.model, natural(step.state * step.n_actions + action)
         if action == step.action:
             return pair_probability(model.counts, row, model.latest[0])
@@ -192,7 +192,7 @@ class ForwardCounts(NamedTuple):
 
     @kernel
     def knows(step, action):
-        """Whether anything is known of (x, action)."""
+        """Whether (x, action) was counted or has a prior."""
         return is_known(step.model.counts, step.state * step.n_actions + action)
 
     @kernel
@@ -229,14 +229,14 @@ class ForwardCounts(NamedTuple):
 
     @kernel
     def unlisted_squares(step, action):
-        """Σ P̂² over the outcomes that have a prior but were never seen."""
+        """Σ P̂² over the unseen outcomes, which have only their prior."""
         counts, origin = step.model.counts, step.state * step.n_actions + action
         share = unseen_share(counts, origin)
         return 0.0 if share == 0.0 else unseen_number(counts, origin) * share * share
 
     @kernel
     def visits(step, state):
-        """n(state): how often it was left."""
+        """n(state): number of counted transitions from it."""
         total = 0
         for b in range(step.n_actions):
             total += step.model.counts.total[state * step.n_actions + b]
@@ -244,7 +244,7 @@ class ForwardCounts(NamedTuple):
 
 
 def _mass_beyond(counts, a, b):
-    """P̂(·|b) of all outcomes that were never seen from `a`."""
+    """P̂(·|b) of all outcomes that were never counted from `a`."""
     mass = 1.0
     pair = counts.head[a]
     while pair >= 0:
@@ -254,17 +254,17 @@ def _mass_beyond(counts, a, b):
 
 
 class PartCounts(NamedTuple):
-    """A forward model per reward component: counts of (x, a → the components of x' that decide reward i) (Alg. 4)."""
+    """Forward models per reward component (Alg. 4): counts of (x, a → the components of x' that determine reward i)."""
 
     counts: Counts
     latest: Annotated[np.ndarray, "int64[d]"]  # the pairs of the transition observed last
-    value: Annotated[np.ndarray, "int64[d]"]  # what each part came to be
+    value: Annotated[np.ndarray, "int64[d]"]  # the sampled value of each part
 
     has_room = kernel(_has_room)
 
     @kernel
     def observe(model, step, counting):
-        """Count the transition once for every part; or only find its parts."""
+        """Count the transition once for every part; without `counting` only find its parts."""
         d = model.latest.size
         row = (step.state * step.n_actions + step.action) * d
         for i in range(d):
@@ -273,13 +273,13 @@ class PartCounts(NamedTuple):
 
     @kernel
     def knows(step, action):
-        """Whether anything is known of (x, action)."""
+        """Whether (x, action) was counted or has a prior."""
         origin = (step.state * step.n_actions + action) * step.model.latest.size
         return is_known(step.model.counts, origin)
 
     @kernel
     def chance(step, action, part):
-        """P̂(x'^part|x, action) of what came; for WHOLE the product over all parts."""
+        """P̂(x'^part|x, action) of the sampled next state; for WHOLE the product over all parts."""
         if part >= 0:
             return _chance_of_part(step, action, part)
         product = 1.0
@@ -289,7 +289,7 @@ class PartCounts(NamedTuple):
 
 
 def _chance_of_part(step, action, part):
-    """P̂(x'^part|x, action) of what came."""
+    """P̂(x'^part|x, action) of the sampled next state."""
     model = step.model
     origin = (step.state * step.n_actions + action) * model.latest.size + part
     if action == step.action:
@@ -298,16 +298,16 @@ def _chance_of_part(step, action, part):
 
 
 def part_value(components, tables, i, state):
-    """The state components that decide reward i, as one number.
+    """State components that determine reward i, as one number.
 
     Args:
-      components: int64[c], those of `state`; None where only its id is at hand.
+      components: int64[c] of `state`; None to compute them from its id.
     """
     value = 0
     stride = 1
     below = 1  # product of the sizes of the components that run faster
     for j in range(tables.parts.shape[1] - 1, -1, -1):
-        if tables.parts[i, j]:  # divisions cost more than all else here
+        if tables.parts[i, j]:  # divisions are the largest cost here
             value += stride * (state // below % tables.nvec[j] if components is None else components[j])
             stride *= tables.nvec[j]
         below *= tables.nvec[j]
@@ -315,7 +315,7 @@ def part_value(components, tables, i, state):
 
 
 class BackwardCounts(NamedTuple):
-    """The backward model (§3.2): counts of where transitions came from."""
+    """The backward model (§3.2): counts of the predecessors of states."""
 
     counts: Counts
 
@@ -334,7 +334,7 @@ class BackwardCounts(NamedTuple):
 
     @kernel
     def came_from(step):
-        """P̂^π(x_{t−1}|x_t) or P̂^π(x_{t−1},a_{t−1}|x_t,a_t); 0 at the start, where the traces are empty."""
+        """P̂^π(x_{t−1}|x_t) or P̂^π(x_{t−1},a_{t−1}|x_t,a_t); 0 at the start, when the traces are empty."""
         counts, A = step.model.counts, step.n_actions
         if step.previous < 0:
             return 0.0

@@ -1,9 +1,9 @@
-"""The true model of compiled dynamics, for the simulation.
+"""True model of compiled dynamics, for the simulation.
 
-An environment's dynamics give the probability of each component's next value (`Dynamics.probability`); components are
-independent given state and action. `Oracle` asks for it once per transition and answers what λ sources ask.
+`Dynamics.probability` writes the probability of each component's next value; components are independent given state and
+action. `Oracle` calls it once per transition and provides the predictions that λ sources require.
 
-`TableOracle` is the true model of a transition table, in which components may depend on each other.
+`TableOracle` is the true model of a transition table, whose components may depend on each other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ env_probability = slot("dynamics", "probability")
 
 
 class TrueTransition(NamedTuple):
-    """Where a transition of the simulation took place."""
+    """Environment and states of a transition of the simulation."""
 
     env: Any
     before: Annotated[np.ndarray, "int64[c]"]  # the state that the transition left
@@ -27,12 +27,12 @@ class TrueTransition(NamedTuple):
 
 
 class Oracle(NamedTuple):
-    """The environment's own probabilities; `marginals` are filled only where a source needs all outcomes."""
+    """True probabilities; `marginals` is filled only if a source needs all outcomes."""
 
-    every: Any  # static: 1 if all actions that the policy may take are asked about, 0 for the one taken alone
-    chances: Annotated[np.ndarray, "float64[A, c]"]  # P(x'^j|x,a) of what came
+    every: Any  # static: 1 to compute all actions that the policy may take, 0 for only the action taken
+    chances: Annotated[np.ndarray, "float64[A, c]"]  # P(x'^j|x,a) of the sampled next state
     marginals: Annotated[np.ndarray, "float64[A, m]"]  # P(x'^j = v|x,a), components side by side; m is 0 if not needed
-    start: Annotated[np.ndarray, "int64[k]"]  # component j's values begin at start[j]; k = c + 1
+    start: Annotated[np.ndarray, "int64[k]"]  # index of component j's first value; k = c + 1
     imagined: Annotated[np.ndarray, "int64[c]"]  # scratch: a next state
     scratch: Annotated[np.ndarray, "float64[c]"]
 
@@ -40,7 +40,7 @@ class Oracle(NamedTuple):
 
     @classmethod
     def empty(cls, nvec: np.ndarray, n_actions: int, *, all_actions: bool, all_outcomes: bool) -> Oracle:
-        """Before the first transition."""
+        """Arrays of zeros, before the first transition."""
         c = nvec.size
         start = np.concatenate([[0], np.cumsum(nvec)]).astype(np.int64)
         width = int(start[-1]) if all_outcomes else 0
@@ -49,18 +49,18 @@ class Oracle(NamedTuple):
 
     @kernel
     def leave(model, state, before):
-        """Remember the state that the next transition leaves."""
+        """Store the state that the next transition leaves."""
         for j in range(state.size):
             before[j] = state[j]
 
     @kernel
     def truth(model, env, before, after):
-        """What this model has to see of a transition."""
+        """Inputs that this model requires for a transition."""
         return TrueTransition(env, before, after)
 
     @kernel
     def observe(model, step, counting):
-        """Ask the environment about the transition, for the actions that the source may ask about."""
+        """Compute the probabilities of the transition, for the actions that the source may use."""
         if model.every:
             for b in range(step.n_actions):
                 if step.policy[b] > 0.0 or b == step.action:
@@ -82,9 +82,9 @@ class Oracle(NamedTuple):
 
     @kernel
     def following(step, action, outcome):
-        """The next state after `outcome`, in the order of ids, that can come of `action`; −1 if there is none.
+        """Next state after `outcome`, in the order of ids, that is possible for `action`; −1 if there is none.
 
-        `outcome` is −1 for the first. Counts up like an odometer over the values that have a probability above zero.
+        `outcome` is −1 for the first. It counts like an odometer over the values with a probability above zero.
         """
         model, c = step.model, step.model.imagined.size
         left = outcome
@@ -112,7 +112,7 @@ class Oracle(NamedTuple):
 
     @kernel
     def target(step, action, outcome):
-        """The next state of an outcome: outcomes are numbered as states are."""
+        """The next state of an outcome: the number of an outcome is its state id."""
         return outcome
 
     @kernel
@@ -128,9 +128,9 @@ class Oracle(NamedTuple):
 
 
 class TableOracle(NamedTuple):
-    """The probabilities of a transition table; the percept is the next state, whatever the reward.
+    """Probabilities of a transition table; the percept is the next state, without the reward.
 
-    Outcome k of (x, a), numbered start[x·A + a] .. start[x·A + a + 1] − 1, leads to `targets[k]`; sorted by state.
+    The outcomes k of (x, a) are start[x·A + a] .. start[x·A + a + 1] − 1, sorted by their next state `targets[k]`.
     """
 
     start: Annotated[np.ndarray, "int64[pairs]"]
@@ -150,7 +150,7 @@ class TableOracle(NamedTuple):
 
     @kernel
     def chance(step, action, part):
-        """P(x'|x, action) of what came, or of a part of it."""
+        """P(x'|x, action) of the sampled next state, or of a part of it."""
         model, pair = step.model, step.state * step.n_actions + action
         total = 0.0
         for k in range(model.start[pair], model.start[pair + 1]):
@@ -184,7 +184,7 @@ class TableOracle(NamedTuple):
 
 
 def part_agrees(tables, x, y, part):
-    """Whether two states, by id, have the components of a part in common; `part` is WHOLE for all."""
+    """Whether two states, by id, agree in the components of a part; `part` is WHOLE for all components."""
     if part < 0:
         return x == y
     for j in range(tables.nvec.size - 1, -1, -1):
@@ -197,14 +197,14 @@ def part_agrees(tables, x, y, part):
 
 
 def ask(model, truth, action):
-    """The probability of what came, and of all that could have come where it is needed."""
+    """Write the probability of the sampled next state and, if needed, of all possible ones."""
     env_probability(truth.env, truth.before, action, truth.after, model.chances[action])
     if model.marginals.shape[1] > 0:
         fill_marginals(model, truth, action)
 
 
 def fill_marginals(model, truth, action):
-    """P(x'^j = v|x, action) for every component j and value v."""
+    """Write P(x'^j = v|x, action) for every component j and value v."""
     c = model.imagined.size
     for j in range(c):
         for i in range(c):

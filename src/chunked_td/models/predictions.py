@@ -1,4 +1,4 @@
-"""Models that are Python objects: what a learner asks them, and their answers as compiled code reads them."""
+"""Predictions of models that are Python objects, checked and stored for compiled code."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from chunked_td._link import kernel, zeros
 
 
 class Predictions(NamedTuple):
-    """What a model object answered about one transition."""
+    """Predictions of a model object for one transition."""
 
-    chances: Annotated[np.ndarray, "float64[A, k]"]  # P̂(x'^j|x,a) of what came; one column for the whole percept
+    chances: Annotated[np.ndarray, "float64[A, k]"]  # P̂(x'^j|x,a) of the sampled percept; one column for the whole
     overlaps: Annotated[np.ndarray, "float64[A, A]"]  # Σ_{x'} P̂(x'|x,a) P̂(x'|x,b)
     targets: Annotated[np.ndarray, "int64[n]"]  # next states, action by action
     weights: Annotated[np.ndarray, "float64[n]"]  # P̂ of each
@@ -22,12 +22,12 @@ class Predictions(NamedTuple):
 
     @classmethod
     def empty(cls, n_actions: int, columns: int = 1, outcomes: int = 0) -> Predictions:
-        """Nothing answered yet."""
+        """Arrays of zeros, before the first prediction."""
         return zeros(cls, {"A": n_actions, "k": columns, "n": outcomes, "m": n_actions + 1})
 
     @kernel
     def chance(step, action, part):
-        """Π_j P̂(x'^j|x, action) of what came, over all components or over those that decide reward `part`."""
+        """Π_j P̂(x'^j|x, action) of the sampled next state, over all components or the components of reward `part`."""
         chances, product = step.model.chances[action], 1.0
         for j in range(chances.size):
             if part < 0 or step.tables.parts[part, j]:
@@ -56,29 +56,29 @@ class Predictions(NamedTuple):
 
 
 def listed_after(start, k, outcome):
-    """The outcome after `outcome` of those of k, start[k] .. start[k + 1] − 1, the first after −1; or −1."""
+    """Index after `outcome` in start[k] .. start[k + 1] − 1; the first for −1; −1 after the last."""
     found = outcome + 1 if outcome >= 0 else start[k]
     return found if found < start[k + 1] else -1
 
 
 def check_chances(name: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Probabilities from a model: of this shape, cut to [0, 1]; an error if one lies outside by more than rounding."""
+    """Check a model's probabilities: of this shape, clipped to [0, 1]; a ValueError for more than rounding errors."""
     values = check_numbers(f"model.{name}()", given, "probabilities in [0, 1]")
     if values.shape != shape:
-        raise ValueError(f"model.{name}() must give an array of shape {shape}, got shape {values.shape}")
+        raise ValueError(f"model.{name}() must return an array of shape {shape}, got shape {values.shape}")
     if not (values >= -1e-6).all() or not (values <= 1.0 + 1e-6).all():
-        raise ValueError(f"model.{name}() must give probabilities in [0, 1], got {given!r}")
+        raise ValueError(f"model.{name}() must return probabilities in [0, 1], got {given!r}")
     return np.clip(values, 0.0, 1.0)
 
 
 def ask_chances(model: Any, state: int, next_state: int, reward: Any, n_actions: int, parts: int) -> np.ndarray:
-    """float64[A, columns]: P̂ of the percept that came (parts = 0), or of each of its `parts` components."""
+    """float64[A, columns]: P̂ of the sampled percept (parts = 0), or of each of its `parts` components."""
     if parts:
         each = model.component_probabilities(state, next_state, reward)
         return check_chances("component_probabilities", each, (n_actions, parts))
     if not hasattr(model, "probabilities"):
-        answer = model.component_probabilities(state, next_state, reward)
-        each = check_numbers("model.component_probabilities()", answer, "probabilities in [0, 1]")
+        given = model.component_probabilities(state, next_state, reward)
+        each = check_numbers("model.component_probabilities()", given, "probabilities in [0, 1]")
         return check_chances("component_probabilities", each, (n_actions, *each.shape[1:]))
     return check_chances("probabilities", model.probabilities(state, next_state, reward), (n_actions,))[:, None]
 
@@ -91,11 +91,11 @@ def ask_outcomes(model: Any, state: int, action: int) -> tuple[np.ndarray, np.nd
         pairs = [(target, weight) for target, weight in (listed.items() if isinstance(listed, Mapping) else listed)]
         targets = np.array([target for target, _ in pairs] or np.zeros(0, np.int64))
     except (TypeError, ValueError):  # no pairs, or targets of different lengths
-        raise ValueError(f"model.distribution() must give {accepted}, got {listed!r}") from None
+        raise ValueError(f"model.distribution() must return {accepted}, got {listed!r}") from None
     chances = check_chances("distribution", [p for _, p in pairs] or np.zeros(0), (len(pairs),))
     whole = targets.shape == chances.shape and targets.dtype.kind in "iu"
     if not whole or (targets < 0).any() or chances.sum() > 1.0 + 1e-6:
-        raise ValueError(f"model.distribution() must give {accepted}, got {listed!r}")
+        raise ValueError(f"model.distribution() must return {accepted}, got {listed!r}")
     return targets.astype(np.int64), chances
 
 

@@ -1,10 +1,9 @@
-"""A count model with rewards: what a planner needs to know of the world.
+"""Count model with rewards, for planners.
 
-    P̂(s'|row) = n(row, s') / n(row),   r̂(row, s') = mean reward,   share of ends(row, s') = how often the episode ended
+    P̂(s'|row) = n(row, s') / n(row),   r̂(row, s') = mean reward,   ends(row, s') = number of terminations
 
-A row is one of the table of values: (s, a), or s for state values, where the model is that of the process under the
-policy that was followed. Termination belongs to the transition, not to the state: the same state may be reached both
-ways.
+A row is a table entry: (s, a), or s for state values; then it is a model of the process under the behaviour policy.
+Termination belongs to the transition, not to the state: a state may be reached with and without termination.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from chunked_td.models.counts import ORIGIN, TARGET, Counts, increment
 
 
 class TransitionCounts(NamedTuple):
-    """Counts of (row → next state), with the rewards and the ends of every counted pair.
+    """Counts of (row → next state), with the rewards and terminations of every counted pair.
 
-    Lists hold numbers plus one, so that zero means none.
+    Linked lists store indices plus one; zero means none.
     """
 
     counts: Counts
@@ -33,13 +32,13 @@ class TransitionCounts(NamedTuple):
 
     @classmethod
     def empty(cls, rows: int, states: int, rewards: int, capacity: int = 256) -> TransitionCounts:
-        """Nothing counted yet."""
+        """A model without counts."""
         sizes = {"rows": rows, "states": states, "d": rewards, "capacity": capacity}
         return zeros(cls, sizes, counts=Counts.empty(rows, capacity=capacity))
 
     @classmethod
     def restored(cls, counts: Counts, rewards: np.ndarray, ends: np.ndarray, states: int) -> TransitionCounts:
-        """The model with these counts; `rewards` and `ends` are those of its pairs."""
+        """The model with these counts, and with the rewards and terminations of their pairs."""
         made = cls.empty(counts.head.size, states, rewards.shape[1], counts.pairs.shape[0])._replace(counts=counts)
         size = int(counts.size[0])
         made.rewards[:size], made.ends[:size] = rewards[:size], ends[:size]
@@ -54,19 +53,19 @@ class TransitionCounts(NamedTuple):
         return made
 
     def grown(self, rows: int, states: int, capacity: int) -> TransitionCounts:
-        """The same model with room for more rows, states and distinct pairs."""
+        """The same model with larger arrays for rows, states and distinct pairs."""
         return TransitionCounts.restored(self.counts.grown(rows, capacity), self.rewards, self.ends, states)
 
 
 def enter(world, pair):
-    """Enter a new pair into the list of those that lead into its next state."""
+    """Insert a new pair into the list of pairs that lead into its next state."""
     state = world.counts.pairs[pair, TARGET]
     world.entering[pair] = world.entry[state]
     world.entry[state] = pair + 1
 
 
 def record(world, row, next_state, reward, terminated):
-    """Count a transition. The caller keeps one pair of room.
+    """Count a transition. The caller ensures room for one pair.
 
     Args:
       reward: float64[d].

@@ -1,13 +1,13 @@
 """Canonical bytes of an observation: equal observations give equal bytes, different ones different bytes.
 
-`decode` reads them back, apart from enum members and dataclasses, whose classes are not in the bytes.
+`decode` reads them, except for enum members and dataclasses, whose classes are not in the bytes.
 
-Tables that grow need a dictionary from observations to ids, and saved agents need to write that dictionary
-down. Arrays and dicts are not hashable and pickles run code when they are read, so an observation is turned into
-bytes: one letter for its kind, its length, its content.
+Growing tables need a dictionary from observations to ids, and saved agents store it. Arrays and dicts are not hashable,
+and pickles run code when they are read. So an observation is encoded as bytes: one letter for its type, its length, its
+content.
 
-NumPy scalars count as the Python number they hold, lists as tuples, and anything with `__array__` (JAX, Torch
-on the CPU) as a NumPy array; otherwise types matter: 1, 1.0 and True are three observations.
+NumPy scalars count as Python numbers, lists as tuples, and anything with `__array__` (JAX, Torch on the CPU) as a NumPy
+array. All other types differ: 1, 1.0 and True are three observations.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LENGTH = struct.Struct("<I")
 
 
 def encode(observation: Any) -> bytes:
-    """Write an observation as canonical bytes.
+    """Encode an observation as canonical bytes.
 
     Args:
       observation: None, bool, number, str, bytes, array, enum member, dataclass instance; lists, tuples, sets
@@ -98,7 +98,7 @@ _ENCODERS: dict[type, Any] = {
 
 
 def _encode_other(observation: Any) -> bytes:
-    """Types that the table does not name: subclasses, enums, dataclasses, foreign arrays."""
+    """Encode types that are not in `_ENCODERS`: subclasses, enums, dataclasses, arrays of other libraries."""
     if isinstance(observation, enum.Enum):
         return _piece(b"e", _encode_sequence([type(observation).__qualname__, observation.name]))
     if isinstance(observation, np.generic):
@@ -115,28 +115,28 @@ def _encode_other(observation: Any) -> bytes:
     if hasattr(observation, "__array__"):
         return _encode_array(np.asarray(observation))
     raise TypeError(
-        f"observation: a {type(observation).__name__} has no canonical form; it takes None, bools, numbers, "
+        f"observation: a {type(observation).__name__} has no canonical form; accepted are None, bools, numbers, "
         f"strings, bytes, arrays, enum members and dataclasses, and lists, tuples, sets and dicts of those"
     )
 
 
 def decode(content: bytes) -> Any:
-    """The observation that `encode` wrote. Lists come back as tuples, NumPy scalars as Python numbers.
+    """Decode the bytes of `encode`. Lists become tuples, NumPy scalars Python numbers.
 
     Raises:
-      ValueError: for enum members and dataclasses, which bytes alone do not bring back, and for other bytes.
+      ValueError: for enum members and dataclasses, whose classes are not in the bytes, and for other bytes.
     """
     try:
         value, end = _read(content, 0)
     except (struct.error, IndexError, UnicodeDecodeError) as problem:
         raise ValueError(f"decode: not canonical bytes of an observation ({problem!r})") from problem
     if end != len(content):
-        raise ValueError("decode: not canonical bytes of an observation: something is left over")
+        raise ValueError("decode: not canonical bytes of an observation: there are bytes after its end")
     return value
 
 
 def _read(content: bytes, at: int) -> tuple[Any, int]:
-    """The observation that begins at a place, and where it ends."""
+    """Observation that begins at `at`, and the index of its end."""
     kind, start = content[at : at + 1], at + 5
     end = start + _LENGTH.unpack_from(content, at + 1)[0]
     inner = content[start:end]

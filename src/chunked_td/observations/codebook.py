@@ -1,4 +1,4 @@
-"""Codes that are learned: vector quantisation of real-valued observations, online (k-means with a decay)."""
+"""Learned codes: online vector quantisation of real-valued observations (k-means with a decay)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from chunked_td.observations.indexers import Indexer, checked_id
 
 
 class Codebook(Indexer):
-    """A learned codebook: an observation gets the number of the nearest of up to K centres, which follow what is shown.
+    """Learned codebook: the code of an observation is the index of the nearest of up to K centres.
 
         k = argmin_j ‖z − w_j‖;   n_k ← n_k + 1;   w_k ← w_k + max(1/n_k, rate) (z − w_k)
 
-    z is the observation with every dimension scaled to [0, 1], and cut off there. While there are fewer than K centres,
-    an observation that is farther than half a cell, K^(−1/n)/2 in n dimensions, from all of them becomes one itself. So
-    codes lie where observations do. It is an indexer, for `indexer=` of a table or `codes=` of features. Looking up
-    (`find`, as in `act`) moves nothing. A look costs K distances.
+    z is the observation with every dimension scaled to [0, 1] and clipped. While there are fewer than K centres, an
+    observation farther than half a cell, K^(−1/n)/2 in n dimensions, from all of them becomes a new centre. So the
+    centres follow the distribution of observations. A codebook is an indexer, for `indexer=` of a table or `codes=` of
+    features. `find`, as in `act`, moves no centre. The cost of a code is K distances.
 
     Args:
-      space: a Box, or an environment that shows one. None if `low` and `high` say everything.
-      codes: K, the most centres.
-      low, high: bounds of each dimension, or one for all, where the space has none; see `Discretise`.
-      rate: the least share by which a centre moves; the larger, the sooner old observations are forgotten.
+      space: a Box, or an environment with one. None if `low` and `high` have a bound for every dimension.
+      codes: K, the largest number of centres.
+      low, high: bounds of each dimension, or one for all; required if the space has none, see `Discretise`.
+      rate: smallest step of a centre; a larger rate forgets old observations sooner.
     """
 
     fixed = False
@@ -53,20 +53,20 @@ class Codebook(Indexer):
         return int(np.count_nonzero(self.visits))
 
     def __call__(self, observation: Any) -> int:
-        """The code of an observation; its centre moves, or is new."""
+        """Code of an observation; its centre moves or is new."""
         return int(compiled(place)(self.centres, self.visits, self._scaled(observation), self._reach, self.rate, True))
 
     def find(self, observation: Any) -> int:
-        """The code of an observation, −1 before the first; nothing moves."""
+        """Code of an observation, −1 before the first; no centre moves."""
         return int(compiled(place)(self.centres, self.visits, self._scaled(observation), self._reach, self.rate, False))
 
     def _scaled(self, observation: Any) -> np.ndarray:
-        self.bounds(observation)  # refuses what is no observation
+        self.bounds(observation)  # raises ValueError for a wrong observation
         z = (np.asarray(observation, np.float64).ravel() - self._low) / self._width
         return np.minimum(np.maximum(z, 0.0), 1.0)
 
     def decode(self, state: int) -> np.ndarray:
-        """The centre of a code."""
+        """Centre of a code."""
         z = self.centres[checked_id(state, self.size)]
         return np.reshape(self._low + z * self._width, self.bounds.shape)
 
@@ -85,16 +85,16 @@ class Codebook(Indexer):
         made = cls(None, visits.size, list(bounds.low), list(bounds.high), state["rate"])
         right = visits.dtype == np.int64 and centres.dtype == np.float64 and (visits[:used] > 0).all()
         if not (right and centres.size == made.centres.size and math.prod(bounds.shape) == made._low.size):
-            raise ValueError("state: centres, visits and bounds of a codebook do not belong together")
+            raise ValueError("state: centres, visits and bounds of a codebook do not match")
         if not (((centres >= 0.0) & (centres <= 1.0)).all() and (visits >= 0).all()):
-            raise ValueError("state: centres of a codebook must lie in [0, 1], and visits must not be negative")
+            raise ValueError("state: centres of a codebook must be in [0, 1], and visits must not be negative")
         made.bounds, made.visits = bounds, visits.copy()
         made.centres = centres.reshape(made.centres.shape).copy()
         return made
 
 
 def place(centres, visits, z, reach, rate, learning):
-    """The nearest centre, −1 where there is none; while learning it moves, or z becomes one: beyond √reach of all."""
+    """Nearest centre, −1 if there is none. If `learning`, it moves, or z becomes a new one beyond √reach of all."""
     best, least, k = -1, np.inf, 0
     while k < visits.size and visits[k] > 0:
         distance = 0.0

@@ -1,4 +1,4 @@
-"""Bins for real-valued observations, so that tables can be used on problems such as CartPole."""
+"""Bins for real-valued observations, so that tables work on problems such as CartPole."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.observations.indexers import HashedIndexer, Indexer, checked_id
+from chunked_td._checks import as_array
+from chunked_td.observations.indexers import LIMIT, HashedIndexer, Indexer, checked_id
 
-_LARGEST_TABLE = 10_000_000
-_AS_GOOD_AS_INFINITE = 1e30  # some environments write the largest float32 where they mean no bound
+_INFINITE = 1e30  # some environments use the largest float32 for "no bound"
 
 
 class Discretise(Indexer):
-    """Cuts each dimension of a Box into equal bins; values outside the bounds go to the outermost bins.
+    """Equal bins in each dimension of a Box; values outside the bounds belong to the outermost bins.
 
-    It is an indexer, to be passed to a learner as `indexer=`; `wrap` gives an environment whose observations are
-    already bin numbers. With more than ten million cells only cells that are visited get an id.
+    Pass this indexer to a learner as `indexer=`, or `wrap` an environment, whose observations are then bin numbers.
+    With more than ten million cells only visited cells get an id.
 
         bins = Discretise(env, bins=[3, 4, 8, 6], low=[None, -2, None, -2], high=[None, 2, None, 2])
 
     Args:
-      space: a Box, or an environment that shows one. None if `low` and `high` say everything.
+      space: a Box, or an environment with one. None if `low` and `high` have a bound for every dimension.
       bins: number of bins of each dimension, or one number for all.
-      low, high: bounds of each dimension, or one for all. None, or None at one dimension, takes the space's bound;
-        where the space has no finite bound a number is needed.
+      low, high: bounds of each dimension, or one for all. None, or None for one dimension, is the space's bound; a
+        number is required if the space has no finite bound.
     """
 
     def __init__(
@@ -49,18 +49,18 @@ class Discretise(Indexer):
             if not a < b or math.isinf(self.bins[i] / (b - a)):
                 raise ValueError(f"low, high: got {a} and {b} in dimension {i}, low must be less than high")
         self._cells = math.prod(self.bins)
-        self._seen = None if self._cells <= _LARGEST_TABLE else HashedIndexer()
+        self._seen = None if self._cells <= LIMIT else HashedIndexer()
         self.fixed = self._seen is None
         self.nvec = self.bins if self.fixed else None
         self._cuts = tuple((a, b, n / (b - a), n - 1) for a, b, n in zip(self.low, self.high, self.bins, strict=True))
 
     @property
     def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Number of cells, or of cells seen where there are too many."""
+        """Number of cells, or of visited cells if there are more than ten million."""
         return self._cells if self._seen is None else self._seen.size
 
     def __call__(self, observation: Any) -> int:
-        """The id of the cell that an observation falls into."""
+        """Id of the cell of an observation."""
         digits = self._digits(observation)
         if self._seen is not None:
             return self._seen(digits)
@@ -70,14 +70,11 @@ class Discretise(Indexer):
         return state
 
     def find(self, observation: Any) -> int:
-        """The id of the cell, or −1 where cells get ids on first sight and this one has none."""
+        """Id of the cell, or −1 if cells get ids on first sight and this one has none."""
         return self(observation) if self._seen is None else self._seen.find(self._digits(observation))
 
     def _digits(self, observation: Any) -> list[int]:
-        try:
-            given = np.asarray(observation)
-        except ValueError:  # rows of different lengths
-            given = np.array(None)
+        given = as_array(observation)
         values = given.ravel().tolist()
         if len(values) != len(self._cuts) or given.dtype.kind not in "fiub":
             raise ValueError(f"observation: got {observation!r}, takes an array of numbers of shape {self.shape}")
@@ -94,24 +91,24 @@ class Discretise(Indexer):
         return digits
 
     def transform(self, observation: Any) -> np.ndarray:
-        """The bin numbers of an observation, one per dimension: int64 of the observation's shape."""
+        """Bin numbers of an observation, one per dimension: int64 of the observation's shape."""
         return np.array(self._digits(observation), dtype=np.int64).reshape(self.shape)
 
     @property
     def space(self) -> Any:
-        """The Gymnasium space of what `transform` returns: MultiDiscrete."""
+        """Gymnasium space of the results of `transform`: MultiDiscrete."""
         from gymnasium.spaces import MultiDiscrete
 
         return MultiDiscrete(np.reshape(self.bins, self.shape))
 
     def wrap(self, env: Any) -> Any:
-        """An environment that shows bin numbers (`gymnasium.wrappers.TransformObservation`)."""
+        """Environment whose observations are bin numbers (`gymnasium.wrappers.TransformObservation`)."""
         from gymnasium.wrappers import TransformObservation
 
         return TransformObservation(env, self.transform, self.space)
 
     def decode(self, state: int) -> np.ndarray:
-        """The centre of a cell."""
+        """Centre of a cell."""
         known = checked_id(state, self.size)
         digits = self.components(known) if self._seen is None else self._seen.decode(known)
         cells = zip(digits, self.low, self.high, self.bins, strict=True)
@@ -135,14 +132,14 @@ class Discretise(Indexer):
         indexer = cls(None, list(state["bins"]), list(state["low"]), list(state["high"]))
         indexer.shape = tuple(int(n) for n in state["shape"])
         if math.prod(indexer.shape) != len(indexer.bins) or (state["seen"] is None) != indexer.fixed:
-            raise ValueError("state: shape, bins and cells seen do not belong together")
+            raise ValueError("state: shape, bins and visited cells do not match")
         if state["seen"] is not None:
             indexer._seen = HashedIndexer.from_state(state["seen"])
         return indexer
 
 
 def _shape_of(space: Any, *arguments: Any) -> tuple[int, ...]:
-    """The observation's shape: the space's, or the length of the first argument that has one."""
+    """Shape of an observation: that of the space, or the length of the first argument that has one."""
     if space is not None:
         return tuple(int(n) for n in space.shape)
     for argument in arguments:
@@ -152,17 +149,14 @@ def _shape_of(space: Any, *arguments: Any) -> tuple[int, ...]:
 
 
 def _bin_counts(bins: int | Sequence[int], count: int) -> tuple[int, ...]:
-    try:
-        given = np.asarray(bins)
-    except ValueError:  # rows of different lengths
-        given = np.array(None)
+    given = as_array(bins)
     if given.dtype.kind not in "iu" or np.any(given < 1) or given.size not in (1, count) or not count:
         raise ValueError(f"bins: got {bins!r}, takes positive integers, one for all or one for each of {count}")
     return tuple(np.broadcast_to(given.ravel(), count).tolist())
 
 
 def _bounds(name: str, given: Any, natural: Any, count: int) -> tuple[float, ...]:
-    """Bounds of every dimension: what the user gave, else what the space says; finite or an error."""
+    """Bounds of every dimension: the given ones, else those of the space; a ValueError if one is not finite."""
     values = np.asarray(given, dtype=object).ravel()
     if values.size not in (1, count):
         raise ValueError(f"{name}: got {values.size} numbers, takes one for all or one for each of {count}")
@@ -172,9 +166,9 @@ def _bounds(name: str, given: Any, natural: Any, count: int) -> tuple[float, ...
     for i, bound in enumerate(bounds):
         if isinstance(bound, bool) or not isinstance(bound, Real | None):
             raise ValueError(f"{name}: got {bound!r} in dimension {i}, takes numbers")
-        if bound is None or not -_AS_GOOD_AS_INFINITE < bound < _AS_GOOD_AS_INFINITE:  # type: ignore[operator]
+        if bound is None or not -_INFINITE < bound < _INFINITE:  # type: ignore[operator]
             raise ValueError(
-                f"{name}: dimension {i} of {count} has no finite bound (got {bound}); give {name}= a number there, "
-                f"such as the range you expect to see. Values outside go to the outermost bins"
+                f"{name}: dimension {i} of {count} has no finite bound (got {bound}); set {name} to a number there, "
+                f"such as the end of the expected range. Values outside belong to the outermost bins"
             )
     return tuple(float(bound) for bound in bounds)

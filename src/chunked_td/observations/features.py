@@ -1,4 +1,4 @@
-"""From an observation to features: tile coding, and functions of the user's.
+"""Features of an observation: tile coding, and user-defined functions.
 
 Sutton and Barto (2018), "Reinforcement Learning", §9.5.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -19,20 +19,20 @@ from chunked_td.observations.indexers import DiscreteIndexer, Indexer
 from chunked_td.observations.spaces import KINDS, indexer_from_state
 
 MOST = 10_000_000
-"""The largest number of features."""
+"""Largest number of features."""
 
 Bounds = float | Sequence[float | None] | None
 
 
 class Features(Indexer):
-    """Base of the features: an indexer that also says which features an observation has.
+    """Base class of features: an indexer that also computes the features of an observation.
 
     Attributes:
       codes: an Indexer, from observations to ids, for models and λ sources.
-      count: number of features. active: the most features of one observation that are not zero.
-      numbers: how many numbers compiled code is shown of an observation.
-      rates: float64[count], the step size of every weight as a share of α. They are chosen such that α = 1 moves the
-        value of an observation all the way to its target, at most.
+      count: number of features. active: largest number of nonzero features of one observation.
+      numbers: length of the input of compiled code for one observation.
+      rates: float64[count], the step size of every weight as a fraction of α. With α = 1 an update moves the value of
+        an observation at most to its target.
       binary: whether features are 0 or 1 and few are active.
     """
 
@@ -46,14 +46,14 @@ class Features(Indexer):
     binary = False
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Saved features are found by their kind."""
+        """Register the class for loading saved features by their kind."""
         super().__init_subclass__(**arguments)
         if "kind" in vars(cls):
             KINDS[cls.kind] = cls.from_state
 
     @property
     def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Number of codes known now."""
+        """Current number of codes."""
         return self.codes.size
 
     @property
@@ -68,15 +68,15 @@ class Features(Indexer):
 
     @abstractmethod
     def show(self, observation: Any) -> Any:
-        """The numbers of an observation that compiled code is shown, float[numbers]; an error if they are none."""
+        """Input of compiled code for an observation, float[numbers]; a ValueError for a wrong observation."""
 
     @abstractmethod
     def compiled(self) -> Any:
-        """What kernels see: a NamedTuple with a kernel `write(map, shown, index, value)`, which returns how many."""
+        """Form for kernels: a NamedTuple with a kernel `write`, see `write_features`."""
 
     @abstractmethod
     def initial_weights(self, value: float) -> np.ndarray:
-        """float64[count], weights with which every observation has this value."""
+        """float64[count], weights for which every observation has this value."""
 
     @classmethod
     @abstractmethod
@@ -84,20 +84,20 @@ class Features(Indexer):
         """Rebuild from `state()`."""
 
     def read(self, observation: Any, shown: np.ndarray) -> int:
-        """Write the observation's numbers into `shown`; returns its code, a new one where codes grow."""
+        """Write the observation's numbers into `shown` and return its code, which may be new."""
         shown[:] = self.show(observation)
         return self.codes(observation) if self.has_codes else 0
 
     def __call__(self, observation: Any) -> int:
-        """The code of an observation."""
+        """Code of an observation."""
         return self.codes(observation) if self.has_codes else 0
 
     def find(self, observation: Any) -> int:
-        """The code of an observation, or −1 where it has none yet."""
+        """Code of an observation, or −1 if it has none yet."""
         return self.codes.find(observation) if self.has_codes else 0
 
     def decode(self, state: int) -> Any:
-        """The observation in the middle of a code."""
+        """Observation at the centre of a code's cell."""
         return self.codes.decode(state)
 
     def vector(self, observation: Any) -> np.ndarray:
@@ -115,11 +115,11 @@ class Features(Indexer):
 
 
 write_features = slot("features", "write")
-"""write_features(map, shown, index, value): the features of the numbers shown; returns how many are not zero."""
+"""write_features(map, shown, index, value): write the indices and values of the nonzero features; return the count."""
 
 
 class TileMap(NamedTuple):
-    """Tile coding, for kernels."""
+    """Form of tile coding for kernels."""
 
     low: Annotated[np.ndarray, "float64[n]"]
     high: Annotated[np.ndarray, "float64[n]"]
@@ -131,7 +131,7 @@ class TileMap(NamedTuple):
 
     @kernel
     def write(tiling, shown, index, value):
-        """One tile of every tiling; tiles share memory places by chance where they are `hashed`."""
+        """Write one tile of every tiling; if `hashed`, tiles may share features."""
         for t in range(tiling.offset.shape[0]):
             place = t
             for j in range(shown.size):
@@ -146,64 +146,24 @@ class TileMap(NamedTuple):
         return tiling.offset.shape[0]
 
 
-class _Grid(Features):
-    """Features of a Box, with the cells of a grid as codes."""
+class TileCoding(Features):
+    """Tile coding: several grids over the observations, shifted against each other; one tile of each is active.
 
-    settings: ClassVar[tuple[str, ...]] = ()  # besides the grid, as attributes and as arguments
-    grid: Discretise
-
-    def _take_grid(self, space: Any, bins: Any, low: Bounds, high: Bounds, codes: Indexer | None) -> None:
-        self.grid = Discretise(space, bins, low, high)
-        self.codes = self.grid if codes is None else codes
-        self.low, self.high = np.array(self.grid.low), np.array(self.grid.high)
-        self.resolution = (self.high - self.low) / np.array(self.grid.bins)
-        self.numbers = self.low.size
-
-    def state(self) -> dict[str, Any]:
-        """JSON values and arrays for `indexer_from_state`; other codes than the cells where there are some."""
-        own = {} if self.codes is self.grid else {"own_codes": self.codes.state()}
-        named = {name: getattr(self, name) for name in self.settings}
-        return {"kind": self.kind, "codes": self.grid.state(), **own, **named}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Features:
-        """Rebuild from `state()`."""
-        grid = Discretise.from_state(state["codes"])
-        cells: Any = {"bins": list(grid.bins), "low": list(grid.low), "high": list(grid.high)}
-        made: Any = cls(**cells, **{name: state[name] for name in cls.settings})
-        made.grid = grid
-        made.codes = indexer_from_state(state["own_codes"]) if "own_codes" in state else grid
-        return made
-
-    def show(self, observation: Any) -> Any:
-        """The observation, flat; values outside the bounds stay as they are."""
-        given = np.asarray(observation)
-        if given.size != self.numbers or given.dtype.kind not in "fiub":
-            raise ValueError(f"observation: got {observation!r}, takes an array of {self.numbers} numbers")
-        if not np.isfinite(given).all():
-            raise ValueError(f"observation: got {observation!r}, takes finite numbers")
-        return given.ravel()
-
-
-class TileCoding(_Grid):
-    """Tile coding: several grids over the observations, each shifted against the others; one tile of each is active.
-
-        φ(x) has a 1 for the tile of every tiling that x lies in:   ⌊(x_j − low_j)/width_j + shift_{t,j}⌋
+        φ(x) has a 1 for the tile of every tiling that contains x:   ⌊(x_j − low_j)/width_j + shift_{t,j}⌋
 
     Tiling t of n is shifted by (t(2j + 1) mod n)/n tiles in dimension j. α is divided by the number of tilings.
 
     Args:
-      space: a Box, or an environment that shows one. None if `low` and `high` say everything.
-      bins: tiles per dimension that the bounds are wide, or one number for all. The cells of the first tiling are the
-        codes that models count.
-      tilings: number of tilings; a power of two is usual.
-      low, high: bounds of each dimension, or one for all, where the space has none; see `Discretise`.
-      memory: the most features; where there are more tiles, tiles share features at random (hashing).
+      space: a Box, or an environment with one. None if `low` and `high` have a bound for every dimension.
+      bins: tiles per dimension within the bounds, or one number for all. The cells of the first tiling are the codes
+        that models count.
+      tilings: number of tilings, usually a power of two.
+      low, high: bounds of each dimension, or one for all; required if the space has none, see `Discretise`.
+      memory: largest number of features; with more tiles, tiles share features at random (hashing).
       codes: other codes than these cells, such as a `Codebook`.
     """
 
     kind = "tiles"
-    settings = ("tilings", "memory")
     binary = True
 
     def __init__(
@@ -216,7 +176,11 @@ class TileCoding(_Grid):
         memory: int = 65_536,
         codes: Indexer | None = None,
     ):
-        self._take_grid(space, bins, low, high, codes)
+        self.grid = Discretise(space, bins, low, high)
+        self.codes = self.grid if codes is None else codes
+        self.low, self.high = np.array(self.grid.low), np.array(self.grid.high)
+        self.resolution = (self.high - self.low) / np.array(self.grid.bins)
+        self.numbers = self.low.size
         self.tilings, self.memory = check_whole("tilings", tilings, 1, 4096), check_whole("memory", memory, 1, MOST)
         self._tiles = np.array(self.grid.bins, np.int64) + 1
         every = self.tilings * math.prod(self._tiles.tolist())
@@ -224,25 +188,49 @@ class TileCoding(_Grid):
         self.count, self.active = min(every, self.memory), self.tilings
         self.rates = np.full(self.count, 1.0 / self.tilings)
 
+    def state(self) -> dict[str, Any]:
+        """JSON values and arrays for `indexer_from_state`, with `own_codes` if the codes are not the cells."""
+        own = {} if self.codes is self.grid else {"own_codes": self.codes.state()}
+        return {"kind": self.kind, "codes": self.grid.state(), **own, "tilings": self.tilings, "memory": self.memory}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> TileCoding:
+        """Rebuild from `state()`."""
+        grid = Discretise.from_state(state["codes"])
+        bins, low, high = list(grid.bins), list(grid.low), list(grid.high)
+        made = cls(None, bins, state["tilings"], low, high, state["memory"])
+        made.grid = grid
+        made.codes = indexer_from_state(state["own_codes"]) if "own_codes" in state else grid
+        return made
+
+    def show(self, observation: Any) -> Any:
+        """The observation as a flat array; values outside the bounds are not clipped."""
+        given = np.asarray(observation)
+        if given.size != self.numbers or given.dtype.kind not in "fiub":
+            raise ValueError(f"observation: got {observation!r}, takes an array of {self.numbers} numbers")
+        if not np.isfinite(given).all():
+            raise ValueError(f"observation: got {observation!r}, takes finite numbers")
+        return given.ravel()
+
     def compiled(self) -> TileMap:
-        """What kernels see."""
+        """Form for kernels."""
         t, j = np.meshgrid(np.arange(self.tilings), np.arange(self.numbers), indexing="ij")
         offset = (t * (2 * j + 1)) % self.tilings / self.tilings
         return TileMap(self.low, self.high, 1.0 / self.resolution, self._tiles, offset, self.count, self.hashed)
 
     def initial_weights(self, value: float) -> np.ndarray:
-        """An equal share for every tiling."""
+        """Equal weights for all tilings."""
         return np.full(self.count, value / self.tilings)
 
 
 class OwnMap(NamedTuple):
-    """Features that Python has computed, for kernels."""
+    """Form for kernels of features computed in Python."""
 
     features: int
 
     @kernel
     def write(own, shown, index, value):
-        """Those that are not zero."""
+        """Write the nonzero features."""
         n = 0
         for f in range(own.features):
             if shown[f] != 0.0:
@@ -253,14 +241,14 @@ class OwnMap(NamedTuple):
 
 
 class OwnFeatures(Features):
-    """Features from a function of yours.
+    """Features from a user-defined function.
 
     Args:
       function: from an observation to float[count].
       count: number of features.
-      codes: an indexer, such as `Discretise`, for λ sources that ask a model; None where λ needs none.
-      rate: the step size of every weight as a share of α; by default 1/count, which is safe while features lie in
-        [−1, 1]. Take 1 for features that are one-hot.
+      codes: an indexer, such as `Discretise`, for λ sources that require a model; None if λ requires none.
+      rate: the step size of every weight as a fraction of α. Default: 1/count, which is safe for features in [−1, 1].
+        Use 1 for one-hot features.
     """
 
     kind = "own"
@@ -281,29 +269,29 @@ class OwnFeatures(Features):
     def show(self, observation: Any) -> Any:
         """φ(observation), checked."""
         if self.function is None:
-            raise ValueError("features: this learner was built with a function of yours; load(…, features=function)")
+            raise ValueError("features must be given for a learner with its own function: load(…, features=function)")
         given = np.asarray(self.function(observation), np.float64)
         if given.shape != (self.count,) or not np.isfinite(given).all():
-            raise ValueError(f"features: function must give {self.count} finite numbers, got {given!r}")
+            raise ValueError(f"features: function must return {self.count} finite numbers, got {given!r}")
         return given
 
     def compiled(self) -> OwnMap:
-        """What kernels see."""
+        """Form for kernels."""
         return OwnMap(self.count)
 
     def initial_weights(self, value: float) -> np.ndarray:
-        """Zeros: only the user knows which features make a constant."""
+        """Zeros, as it is unknown which weights give a constant value."""
         if value:
-            raise ValueError(f"initial_value must be 0 with features of your own, got {value!r}")
+            raise ValueError(f"initial_value must be 0 with OwnFeatures, got {value!r}")
         return np.zeros(self.count)
 
     def state(self) -> dict[str, Any]:
-        """JSON values and arrays for `indexer_from_state`; the function is not in it."""
+        """JSON values and arrays for `indexer_from_state`, without the function."""
         codes = self.codes.state() if self.has_codes else None
         return {"kind": self.kind, "codes": codes, "count": self.count, "rate": float(self.rates[0])}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> OwnFeatures:
-        """Rebuild from `state()`; `function` has to be put in."""
+        """Rebuild from `state()`; the caller sets `function`."""
         codes = None if state["codes"] is None else indexer_from_state(state["codes"])
         return cls(None, state["count"], codes, state["rate"])  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""Indexers: callables from an observation to an integer id, one class per kind of observation.
+"""Indexers: callables from an observation to an integer id, one class per type of observation.
 
-`chunked_td.observations` chooses among them. Those that count by arithmetic treat an observation's components as the
-digits of its id, row-major: the last component runs fastest, as in `np.ravel_multi_index`.
+`chunked_td.observations.make_indexer` selects one. Fixed indexers use an observation's components as the digits of its
+id, row-major: the last component is the fastest, as in `np.ravel_multi_index`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ import numpy as np
 
 from chunked_td.observations.canonical import decode, encode
 
+LIMIT = 10_000_000
+"""Largest number of states with ids by arithmetic; in larger spaces states get ids on first sight."""
+
 
 class Indexer(ABC):
-    """Maps observations to ids 0, 1, 2, …
+    """Map from observations to ids 0, 1, 2, …
 
     Attributes:
-      size: number of ids known now. Constant if `fixed`.
+      size: current number of ids. Constant if `fixed`.
       fixed: whether every id is known in advance.
-      nvec: sizes of the state components whose row-major digits make the id; None where there are none.
+      nvec: sizes of the state components, the row-major digits of the id; None if there are no components.
     """
 
     size: int
@@ -33,22 +36,22 @@ class Indexer(ABC):
 
     @abstractmethod
     def __call__(self, observation: Any) -> int:
-        """The id of an observation; a new one where the table grows."""
+        """Id of an observation; a new one if the table grows."""
 
     @abstractmethod
     def decode(self, state: int) -> Any:
-        """The observation that has this id."""
+        """Observation with this id."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Everything `indexer_from_state` needs: JSON values and NumPy arrays."""
+        """Arguments of `indexer_from_state`: JSON values and NumPy arrays."""
 
     def find(self, observation: Any) -> int:
-        """The id of an observation, or −1 where it has none yet. Never adds one."""
+        """Id of an observation, or −1 if it has none yet; never adds one."""
         return self(observation)
 
     def components(self, state: int) -> tuple[int, ...]:
-        """The digits of an id, each counted from 0, one per entry of `nvec`."""
+        """Digits of an id, each from 0, one per entry of `nvec`."""
         if self.nvec is None:
             raise ValueError("components: these ids have no components (nvec is None)")
         digits = []
@@ -64,14 +67,14 @@ class Indexer(ABC):
 
 
 def place_text(indexer: Indexer, state: int) -> str:
-    """An observation as short text: its components, or its id."""
+    """Short text of a state: its components, or its id."""
     if indexer.nvec is not None and len(indexer.nvec) > 1:
         return " ".join(map(str, indexer.components(state)))
     return str(state) if indexer.fixed else f"#{state}"
 
 
 def checked_id(state: int, size: int) -> int:
-    """`state` as an int, or an error where it is not a known id."""
+    """`state` as an int; a ValueError if it is not a known id."""
     state = as_integer(state)
     if not 0 <= state < size:
         raise ValueError(f"state: got id {state}, known ids are 0..{size - 1}")
@@ -79,7 +82,7 @@ def checked_id(state: int, size: int) -> int:
 
 
 class DiscreteIndexer(Indexer):
-    """`Discrete(n, start=…)`: the id is the observation less `start`."""
+    """Indexer of `Discrete(n, start=…)`: the id is the observation minus `start`."""
 
     def __init__(self, n: int, start: int = 0):
         self.size, self.start = int(n), int(start)
@@ -108,11 +111,11 @@ class DiscreteIndexer(Indexer):
 
 
 class GridIndexer(Indexer):
-    """Arrays of bounded integers: `MultiDiscrete`, `MultiBinary` and integer `Box`, of any shape.
+    """Indexer of arrays of bounded integers: `MultiDiscrete`, `MultiBinary` and integer `Box`, of any shape.
 
     Args:
-      nvec: how many values each entry takes.
-      low: the least value of each entry.
+      nvec: number of values of each entry.
+      low: smallest value of each entry.
       shape, dtype: of the observation.
     """
 
@@ -122,9 +125,9 @@ class GridIndexer(Indexer):
         self.shape = tuple(int(n) for n in shape)
         self.dtype = str(dtype)
         if min(self.nvec, default=1) < 1 or min(self.shape, default=0) < 0 or math.prod(self.shape) != len(self.nvec):
-            raise ValueError(f"nvec must hold numbers from 1, as many as shape {self.shape} has, got {self.nvec}")
+            raise ValueError(f"nvec must have positive integers, one per entry of shape {self.shape}, got {self.nvec}")
         if np.dtype(self.dtype).kind not in "iub":
-            raise ValueError(f"dtype must be one of whole numbers, got {self.dtype}")
+            raise ValueError(f"dtype must be an integer or bool dtype, got {self.dtype}")
         self.size = math.prod(self.nvec)
         self._digits = tuple(zip(self.low, self.nvec, strict=True))
 
@@ -172,7 +175,7 @@ class GridIndexer(Indexer):
 
 
 class ProductIndexer(Indexer):
-    """`Tuple` and `Dict` of spaces that are themselves indexed by arithmetic.
+    """Indexer of `Tuple` and `Dict` of finite spaces.
 
     Args:
       parts: one indexer per subspace, slowest first.
@@ -182,7 +185,7 @@ class ProductIndexer(Indexer):
     def __init__(self, parts: Sequence[Indexer], keys: Sequence[Any] | None = None):
         self.parts, self.keys = tuple(parts), None if keys is None else tuple(keys)
         if self.keys is not None and len(set(self.keys)) != len(self.parts):
-            raise ValueError(f"keys must be as many as there are parts ({len(self.parts)}), got {self.keys}")
+            raise ValueError(f"keys must have one different entry per part ({len(self.parts)}), got {self.keys}")
         self.size = math.prod(part.size for part in self.parts)
         self.nvec = tuple(n for part in self.parts for n in part.nvec or ())
         self._radix = tuple((part, part.size) for part in self.parts)
@@ -218,10 +221,10 @@ class ProductIndexer(Indexer):
 
 
 class HashedIndexer(Indexer):
-    """Anything else: an id on first sight.
+    """Indexer of any other observation: ids on first sight.
 
     Observations are compared by their canonical bytes (`chunked_td.observations.canonical`). A hashable object without
-    such a form is compared by its own `==`; then the table works but cannot be saved.
+    such a form is compared by its own `==`; then the table cannot be saved.
     """
 
     fixed = False
@@ -232,32 +235,32 @@ class HashedIndexer(Indexer):
 
     @property
     def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Number of different observations seen."""
+        """Number of different observations so far."""
         return len(self.ids)
 
     def __call__(self, observation: Any) -> int:
-        """The id of an observation, a new one on first sight."""
+        """Id of an observation, a new one on first sight."""
         return self.ids.setdefault(_key(observation), len(self.ids))
 
     def find(self, observation: Any) -> int:
-        """The id of an observation, or −1 where it has not been seen."""
+        """Id of an observation, or −1 if it is new."""
         return self.ids.get(_key(observation), -1)
 
     def decode(self, state: int) -> Any:
-        """The observation that has this id; lists come back as tuples. An error for enum members and dataclasses."""
+        """Observation with this id, lists as tuples; a ValueError for enum members and dataclasses."""
         known = checked_id(state, self.size)
-        if len(self._listed) != len(self.ids):  # made when it is first asked for, and again when there are more
+        if len(self._listed) != len(self.ids):  # made on first use, and again if there are new ids
             self._listed = list(self.ids)
         key = self._listed[known]
         return decode(key) if isinstance(key, bytes) else key
 
     def state(self) -> dict[str, Any]:
-        """The known observations' bytes end to end, and where each ends, in the order of their ids."""
+        """Concatenated bytes of the observations, and the end of each, in the order of ids."""
         for key in self.ids:
             if not isinstance(key, bytes):
                 raise TypeError(
                     f"observation: a {type(key).__name__} has no canonical form, so this table cannot be saved; "
-                    f"have the environment show numbers, strings, arrays, or tuples or dataclasses of those"
+                    f"let the environment return numbers, strings, arrays, or tuples or dataclasses of those"
                 )
         ends = np.cumsum([len(key) for key in self.ids], dtype=np.int64)
         return {"kind": "hashed", "bytes": np.frombuffer(b"".join(self.ids), dtype=np.uint8), "ends": ends}

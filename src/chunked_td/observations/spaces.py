@@ -1,10 +1,10 @@
-"""Which indexer suits a Gymnasium space.
+"""Indexer of a Gymnasium space.
 
-Finite Gymnasium spaces map by arithmetic: an observation's components are the digits of its id, row-major (the last
-component runs fastest, as in `np.ravel_multi_index`). Everything else that can be compared gets the next free id on
-first sight, and tables grow. Real-valued observations have to be cut into bins first: `Discretise`.
+Observations of finite spaces get ids by arithmetic: their components are the digits of the id, row-major (the last
+component is the fastest, as in `np.ravel_multi_index`). Other observations get the next free id on first sight, and
+tables grow. Real-valued observations require bins: `Discretise`.
 
-Spaces are told by their class names, so nothing here needs Gymnasium to be installed.
+Spaces are recognised by their class names, so this module does not import Gymnasium.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ import numpy as np
 
 from chunked_td.observations.codebook import Codebook
 from chunked_td.observations.discretise import Discretise
-from chunked_td.observations.indexers import DiscreteIndexer, GridIndexer, HashedIndexer, Indexer, ProductIndexer
-
-LIMIT = 10_000_000
-"""Largest number of states that is indexed by arithmetic; beyond it only states that are seen get an id."""
-
+from chunked_td.observations.indexers import (
+    LIMIT,
+    DiscreteIndexer,
+    GridIndexer,
+    HashedIndexer,
+    Indexer,
+    ProductIndexer,
+)
 
 KINDS: dict[str, Callable[[Mapping[str, Any]], Indexer]] = {}
-"""Indexers of other rooms by their kind: how each is rebuilt from its `state()`."""
+"""{kind: function} that rebuilds the indexers of other packages from their `state()`."""
 
 
 def make_indexer(space: Any = None, *, limit: int = LIMIT) -> Indexer:
-    """Choose how the observations of a space become ids.
+    """Return an indexer for the observations of a space.
 
     Args:
-      space: a Gymnasium space, or None when nothing is known in advance.
+      space: a Gymnasium space, or None if it is unknown.
       limit: largest number of states to index by arithmetic; larger spaces get ids on first sight.
 
     Raises:
@@ -50,7 +53,7 @@ def _kind(space: Any) -> str:
 
 
 def _arithmetic(space: Any, path: str) -> Indexer | None:
-    """The indexer of a finite space; None where it cannot be counted. Refuses a continuous Box."""
+    """Indexer of a finite space, or None for other spaces; a ValueError for a continuous Box."""
     kind = _kind(space)
     if kind == "Discrete":
         return DiscreteIndexer(space.n, getattr(space, "start", 0))
@@ -61,7 +64,7 @@ def _arithmetic(space: Any, path: str) -> Indexer | None:
         return ProductIndexer(known, list(children) if kind == "Dict" else None) if len(known) == len(parts) else None
     if kind == "Box" and np.dtype(space.dtype).kind not in "iub":
         raise ValueError(
-            f"{path}: a Box of real numbers, shape {space.shape}, has no finite table of states. Take one of\n"
+            f"{path}: a Box of real numbers, shape {space.shape}, has no finite table of states. Use one of\n"
             f"  bins: indexer=chunked_td.Discretise(env, bins=8, low=…, high=…), or --bins 8 --low … --high …\n"
             f"  tile coding: indexer=chunked_td.TileCoding(env, low=…, high=…), or --indexer tiles --low … --high …\n"
             f"  an id per array, if few different ones occur: indexer=chunked_td.make_indexer(), or --indexer hash\n"
@@ -105,7 +108,7 @@ def indexer_from_state(state: Mapping[str, Any]) -> Indexer:
         if kind == "product":
             parts = [indexer_from_state(part) for part in state["parts"]]
             if not all(part.fixed and part.nvec is not None for part in parts):
-                raise ValueError("state: the parts of a product must be indexed by arithmetic")
+                raise ValueError("state: the parts of a product must be fixed indexers with components")
             return ProductIndexer(parts, state["keys"])
         if kind == "hashed":
             return HashedIndexer.from_state(state)
@@ -117,11 +120,11 @@ def indexer_from_state(state: Mapping[str, Any]) -> Indexer:
             return KINDS[kind](state)
     except (KeyError, TypeError) as problem:
         raise ValueError(f"state: not the state of an indexer ({problem!r})") from problem
-    raise ValueError(f"state: got an indexer of kind {kind!r}, which this version does not know")
+    raise ValueError(f"state: got an indexer of kind {kind!r}, which this version does not have")
 
 
 def _whole(value: Any) -> int:
-    """A whole number that int64 can hold."""
+    """Check a whole number of 64 bits."""
     if type(value) is not int or not -(2**63) <= value < 2**63:
-        raise ValueError(f"state: an indexer counts with whole numbers of 64 bits, got {value!r}")
+        raise ValueError(f"state: numbers of an indexer must be whole numbers of 64 bits, got {value!r}")
     return value

@@ -1,7 +1,7 @@
-"""Reading arguments: which backend they belong to, whether their shapes fit, along which axis time runs, and masks.
+"""Reading of arguments: backend, shapes, time axis and masks.
 
-**Masks** are no second mechanism. The arguments of a masked step are replaced by numbers with which the recursion
-passes it by (b = 0, a = 1), so nothing that stood there is read, and no gradient comes from there.
+**Masks** need no mechanism of their own. The arguments of a masked step are replaced by numbers with which the
+recursion skips it (b = 0, a = 1). So the original numbers are not read and have no gradient.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Array: TypeAlias = Any
-"""A NumPy array, a JAX array or a Torch tensor; the results of a call are of the kind of its arguments."""
+"""A NumPy array, a JAX array or a Torch tensor; the results of a call have the type of its arguments."""
 
 Masked: TypeAlias = Literal["pass", "stop"]
-"""Whether credit passes masked steps."""
+"""Whether rewards pass masked steps."""
 
 
 class Kind(Enum):
-    """What an argument may hold, in words for error messages, and what stands for it at masked steps."""
+    """Accepted values of an argument, described for error messages, and its replacement at masked steps."""
 
     REAL = "finite numbers", 0.0
     READ = "finite numbers where they are read", 0.0
@@ -58,21 +58,21 @@ _NAMES = {
     Kind.LABEL: ("segment_ids", "turn_ids"),
 }
 KINDS = {name: kind for kind, names in _NAMES.items() for name in names}
-"""What each argument of this package may hold, by its name; those that are not here are `Kind.REAL`."""
+"""Kinds of the arguments of this package by name; all others are `Kind.REAL`."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """The arguments of one call, converted to one backend and brought to one rank.
+    """Arguments of one call, converted to one backend and one rank.
 
     Attributes:
       backend: the module of this package that computes with them.
-      arrays: by name; each axis is as long as that of `shape`, or has length 1.
+      arrays: by name; each axis has the length of that of `shape`, or length 1.
       kinds: by name.
-      shape: that of the rewards and of the result.
-      axis: which axis is time, ≥ 0.
-      dtype: that of the result, in the backend's terms; arrays of 16 bits are here in float32 already.
-      mask: which steps there are; all if None.
+      shape: of the rewards and of the result.
+      axis: axis of time, ≥ 0.
+      dtype: of the result, as a dtype of the backend; arrays of 16 bits are already float32.
+      mask: true for the steps that exist; None for all.
     """
 
     backend: ModuleType
@@ -84,7 +84,7 @@ class Given:
     mask: Array | None = None
 
     def with_arrays(self, **arrays: Array) -> Given:
-        """The same call with other arrays."""
+        """A copy with other arrays."""
         return dataclasses.replace(self, arrays=arrays)
 
     def unmasked(self, result: Array) -> Array:
@@ -106,14 +106,14 @@ def read(
     cut: tuple[str, float] = ("lambda_", 0.0),
     bootstraps: bool = False,
 ) -> Given:
-    """Convert and fit the arguments of a call; the first one fixes the shape. A mask among them is one like the others.
+    """Convert the arguments of a call and check their shapes; the first argument determines the shape.
 
     Args:
-      arguments: by name. kinds: of those that are not real numbers.
+      arguments: by name; a mask among them has no special meaning. kinds: of arguments that are not real numbers.
       extra_axes: names of arguments that have one more axis at the end, such as one entry per action.
       mask, masked, segment_ids: as in the docstring of the package.
-      cut: which argument says, and with which number, that nothing passes from the next step to this one.
-      bootstraps: whether the recursion starts at a value, so that the last step there is must be cut off.
+      cut: an argument and its value with which the recursion passes nothing from the next step to this one.
+      bootstraps: whether the recursion starts at a value, so that it must be cut after the last existing step.
     """
     if masked not in ("pass", "stop"):
         raise ValueError(f"masked: got {masked!r}, takes 'pass' or 'stop'")
@@ -134,7 +134,7 @@ def read(
 
 
 def _relabelled(ids: Any) -> Any:
-    """Segment ids 0, 1, …: JAX has no 64-bit integers of its own, and large ids would run into each other."""
+    """Segment ids as 0, 1, …: JAX has no 64-bit integers by default, and large ids would collide."""
     if ids is None or owner(ids) is not None:
         return ids
     from chunked_td.returns import _numpy
@@ -146,7 +146,7 @@ def _relabelled(ids: Any) -> Any:
 def _cut_off(
     given: Given, ids: Array | None, masked: Masked, cut: tuple[str, float], bootstraps: bool, extra_axes: tuple
 ) -> Given:
-    """Replace what stands at masked steps; cut between segments, and where credit may not go on."""
+    """Replace the numbers at masked steps; cut the recursion between segments and before masked steps that stop it."""
     xp, mask, arrays, axis = given.backend.xp, given.mask, dict(given.arrays), given.axis
     if mask is None:
         found = next_step(xp, ids, axis) != ids
@@ -169,9 +169,9 @@ def _cut_off(
 
 
 def _with_masked_rewards(given: Given, name: str, ids: Array | None) -> Array:
-    """Rewards, each masked one added to that of the last step before it that is not masked.
+    """Rewards, with each masked one added to that of the last unmasked step before it.
 
-    One that is not finite is nothing, and so is one with no such step of the same segment before it.
+    A masked reward is dropped if it is not finite, or if no unmasked step of its segment is before it.
     """
     xp, mask, rewards = given.backend.xp, given.mask, given.arrays[name]
     assert mask is not None
@@ -185,9 +185,9 @@ def _with_masked_rewards(given: Given, name: str, ids: Array | None) -> Array:
 
 
 def ends(given: Given, ids: Array | None, bootstraps: bool) -> Array:
-    """Whether no step of the same segment follows; after the last one of a row, whether the recursion bootstraps."""
+    """Whether no step of the same segment follows; at the last step of a row, `bootstraps`."""
     xp, axis = given.backend.xp, given.axis
-    steps = xp.cumsum(xp.ones_like(given.mask, dtype=given.backend.full(given.dtype)), axis) - 1
+    steps = xp.cumsum(xp.ones_like(given.mask, dtype=given.backend.computing_dtype(given.dtype)), axis) - 1
     place = following(given, steps, -1.0)  # exact up to 2²⁴ steps
     if ids is None:
         return place < 0
@@ -196,7 +196,7 @@ def ends(given: Given, ids: Array | None, bootstraps: bool) -> Array:
 
 
 def following(given: Given, array: Array, end: Array, stop: bool = True) -> Array:
-    """The entry at the next step that is not masked; `end` where there is none."""
+    """Entries at the next unmasked step; `end` if there is none."""
     xp, axis = given.backend.xp, given.axis
     end = xp.zeros_like(along(array, axis, -1, None)) + end
     if given.mask is None:
@@ -205,7 +205,7 @@ def following(given: Given, array: Array, end: Array, stop: bool = True) -> Arra
 
 
 def _carried(given: Given, array: Array, end: Array, through: Array, stop: bool) -> Array:
-    """x of the next step, with x_t = array_t + x_{t+1} where step t lets it through, else array_t."""
+    """x of the next step, with x_t = array_t + x_{t+1} if `through` at step t, else array_t."""
     from chunked_td.returns._formulas import HOLD
 
     held = dataclasses.replace(given, arrays={"x": array, "through": through, "start": end}, kinds={})
@@ -214,14 +214,14 @@ def _carried(given: Given, array: Array, end: Array, through: Array, stop: bool)
 
 
 def next_step(xp: Any, array: Array, axis: int) -> Array:
-    """The entries one step later; at the last step its own again."""
+    """Entries one step later; the last step keeps its own."""
     if array.shape[axis] == 1:
         return array
     return xp.concatenate([along(array, axis, 1, None), along(array, axis, -1, None)], axis=axis)
 
 
 def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Take the old names of arguments too, with a warning."""
+    """Decorator that accepts the old names of arguments with a warning."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
@@ -238,7 +238,7 @@ def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def now_and_later(r_t: Array, values: Array, time_axis: int) -> tuple[Array, Array]:
-    """values[0..T−1] and values[1..T] of an array with one step more than the rewards."""
+    """values[0..T−1] and values[1..T] of an array that is one step longer than the rewards."""
     rewards = read({"r_t": r_t}, time_axis)
     given = read({"values": values}, time_axis)
     expected = tuple(length + (k == rewards.axis) for k, length in enumerate(rewards.shape))
@@ -249,7 +249,7 @@ def now_and_later(r_t: Array, values: Array, time_axis: int) -> tuple[Array, Arr
 
 
 def shaped(name: str, array: Array, shape: tuple[int, ...]) -> Array:
-    """`array`, which must have exactly that shape."""
+    """`array`; a ValueError if it does not have exactly that shape."""
     if tuple(array.shape) != shape:
         raise ValueError(f"{name}: got shape {tuple(array.shape)}, takes {shape}")
     return array
@@ -261,7 +261,7 @@ def along(array: Array, axis: int, start: int | None, stop: int | None) -> Array
 
 
 def backend_of(arguments: dict[str, Any]) -> ModuleType:
-    """The module for these arguments: that of the JAX arrays or Torch tensors among them, otherwise NumPy's."""
+    """Module for these arguments: that of the JAX arrays or Torch tensors among them, else NumPy's."""
     owners: dict[str, str] = {}
     for name, value in arguments.items():
         found = owner(value)
@@ -273,7 +273,7 @@ def backend_of(arguments: dict[str, Any]) -> ModuleType:
 
 
 def _module(owner: str) -> ModuleType:
-    """Import statements, which `torch.compile` can follow; a backend loads when it is first needed."""
+    """Backend module, imported on first use by statements that `torch.compile` can trace."""
     if owner == "torch":
         from chunked_td.returns import _torch
 
@@ -288,7 +288,7 @@ def _module(owner: str) -> ModuleType:
 
 
 def owner(value: Any) -> str | None:
-    """ "torch" or "jax"; a library that has not been imported has no arrays either."""
+    """Library of an array, "torch" or "jax", or None; a library that is not imported has no arrays."""
     torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
     if torch is not None and isinstance(value, torch.Tensor):
         return "torch"
@@ -311,7 +311,7 @@ def _axis(name: str, shape: tuple[int, ...], time_axis: int) -> int:
 
 
 def _one_more(name: str, got: tuple[int, ...], shape: tuple[int, ...], axis: int) -> str:
-    """A hint for values with one step more than the rewards, as CleanRL keeps them."""
+    """Hint for values that are one step longer than the rewards, as in CleanRL."""
     longer = len(got) == len(shape) and all(
         have == want + (k == axis) for k, (have, want) in enumerate(zip(got, shape, strict=True))
     )
@@ -342,7 +342,7 @@ def _fit(name: str, array: Array, reference: str, shape: tuple[int, ...], axis: 
 def _fit_end(name: str, array: Array, shape: tuple[int, ...], axis: int) -> Array:
     """An argument with one entry per sequence: of length 1 along time, or one number.
 
-    A single axis is refused: where there are as many sequences as steps, it might be either.
+    A single axis is an error: with as many sequences as steps it would be ambiguous.
     """
     got, wanted = tuple(array.shape), tuple(1 if k == axis else length for k, length in enumerate(shape))
     if not got:

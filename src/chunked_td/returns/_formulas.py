@@ -1,8 +1,8 @@
-"""The recursions of this package, each as coefficients b, a and a start of one linear recursion.
+"""Recursions of this package as coefficients b, a and a start value of one linear recursion.
 
     xₜ₋₁ = bₜ + aₜ xₜ,   x_T given
 
-The formulas use what NumPy, JAX and Torch have in common; `xp` is one of the three. Arrays have the same rank and
+The formulas use functions that NumPy, JAX and Torch share; `xp` is one of the three. Arrays have the same rank and
 broadcast; `axis` is time.
 """
 
@@ -20,11 +20,11 @@ class Formula(NamedTuple):
     coefficients: Callable[..., tuple[Array, Array]]
     """(b, a) from `xp` and the arguments of a step."""
     names: tuple[str, ...]
-    """The arguments, in order."""
+    """Arguments, in order."""
     start: str | None = None
-    """The argument whose last entry is x_T; 0 if None."""
+    """Argument whose last entry is x_T; x_T = 0 if None."""
     ahead: str | None = None
-    """The argument that is taken from the next step."""
+    """Argument that is read at the next step."""
 
 
 def _lambda_returns(xp: Any, r_t: Array, discount_t: Array, v_t: Array, lambda_: Array) -> tuple[Array, Array]:
@@ -55,17 +55,17 @@ def _off_policy(xp: Any, r_t: Array, discount_t: Array, v_t: Array, q_t: Array, 
 def _vtrace(
     xp: Any, r_t: Array, discount_t: Array, v_t: Array, v_tm1: Array, rho_tm1: Array, c_t: Array
 ) -> tuple[Array, Array]:
-    """eₜ₋₁ = ρₜ₋₁(rₜ + γₜvₜ − vₜ₋₁) + γₜ cₜ eₜ,   e_T = 0; both weights are clipped already."""
+    """eₜ₋₁ = ρₜ₋₁(rₜ + γₜvₜ − vₜ₋₁) + γₜ cₜ eₜ,   e_T = 0; both weights are already clipped."""
     return rho_tm1 * (r_t + discount_t * v_t - v_tm1), discount_t * c_t
 
 
 def _worth(xp: Any, rewards: Array, discount: Array, values: Array, lambda_: Array) -> tuple[Array, Array]:
-    """What a state is worth to the step before it: Uₜ = (1 − λₜ)vₜ + λₜ(rₜ + γₜUₜ₊₁); rₜ + γₜUₜ₊₁ is its λ-return."""
+    """Uₜ = (1 − λₜ)vₜ + λₜ(rₜ + γₜUₜ₊₁): the term that the step before uses; rₜ + γₜUₜ₊₁ is the λ-return."""
     return (1 - lambda_) * values + lambda_ * rewards, lambda_ * discount
 
 
 def _hold(xp: Any, x: Array, through: Array) -> tuple[Array, Array]:
-    """x of this step, and where it lets through also that of the next."""
+    """x of this step, plus that of the next step if `through`."""
     return x, xp.where(through, xp.ones_like(x), xp.zeros_like(x))
 
 
@@ -106,7 +106,7 @@ def _compose(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[A
 
 
 def _later(xp: Any, maps: tuple[Array, Array], steps: int, axis: int) -> tuple[Array, Array]:
-    """The maps `steps` later; past the end the identity."""
+    """The maps `steps` later; the identity past the end."""
     if steps == 0:
         return maps
     b, a = maps

@@ -1,9 +1,9 @@
 """Returns of JAX arrays: pure functions of arrays, for `jit`, `vmap`, `scan` and `grad`.
 
-The linear recursion is run step by step on the CPU, where an associative scan takes 3 to 8 times as long
-(`benchmarks/RETURNS.md`). On other devices it is an associative scan in log₂(T) rounds: on a GPU, where a step
-costs a launch, the serial scan takes 45 to 625 times as long. On an NVIDIA GPU, with many columns and where no gradient
-is asked for, a kernel of our own (`_pallas`) passes over memory once.
+On the CPU the linear recursion is a serial scan; an associative scan takes 3 to 8 times as long there
+(`benchmarks/RETURNS.md`). On other devices it is an associative scan in log₂(T) rounds. On a GPU, where each step costs
+a launch, the serial scan takes 45 to 625 times as long. On an NVIDIA GPU, with many columns and without a gradient, the
+kernel of `_pallas` passes over memory once.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from chunked_td.returns import _formulas, _numpy
 from chunked_td.returns._arguments import Given, Kind, along, next_step
 
 UNROLL = 1
-"""Steps of the serial scan per turn of XLA's loop."""
+"""Steps of the serial scan per iteration of XLA's loop."""
 WIDE = 1024
-"""Columns from which on the kernel is taken on an NVIDIA GPU; with fewer, neither way is always the faster."""
+"""Least number of columns for the kernel on an NVIDIA GPU; with fewer, neither method is always faster."""
 
 Formula: TypeAlias = Callable[..., tuple[jax.Array, jax.Array]]
-"""Coefficients (b, a) of steps, from their arguments."""
+"""Function from the arguments of steps to their coefficients (b, a)."""
 
 xp = jnp
 
 
-def full(dtype: Any) -> Any:
-    """The precision to compute in."""
+def computing_dtype(dtype: Any) -> Any:
+    """Precision of the computation."""
     return jnp.promote_types(dtype, jnp.float32)
 
 
@@ -45,28 +45,28 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, j
     for name, value in values.items():
         kind = kinds[name]
         host = _on_host(name, value, kind)
-        said_here = not isinstance(value, jax.Array) and (host is None or host.ndim == 0 or "mask" not in values)
-        if host is not None and (said_here or kind is Kind.FLAG):
+        unmasked = not isinstance(value, jax.Array) and (host is None or host.ndim == 0 or "mask" not in values)
+        if host is not None and (unmasked or kind is Kind.FLAG):
             _numpy.check_values(name, host, kind)
         array = jnp.asarray(value if isinstance(value, jax.Array) else host)
         if kind in (Kind.FLAG, Kind.BOOL):
             array = array.astype(bool)
         elif kind not in (Kind.INDEX, Kind.LABEL):
-            array = array.astype(full(dtype))
+            array = array.astype(computing_dtype(dtype))
         arrays[name] = array
     return arrays, dtype
 
 
 def check(given: Given) -> None:
-    """Raise if a value of any argument is not of its kind, where that costs no waiting."""
+    """Raise if a value of any argument is not of its kind, if the check does not block."""
     hosts = {name: _on_host(name, x, given.kinds[name]) for name, x in given.arrays.items() if name in given.kinds}
     if given.arrays.keys() & {"terminated"} and hosts["terminated"] is None:
-        hosts.pop("next_values")  # nobody knows where they are read
+        hosts.pop("next_values")  # the steps at which they are read are unknown here
     _numpy.check(given.with_arrays(**{name: x for name, x in hosts.items() if x is not None}))
 
 
 def solve(given: Given, formula: _formulas.Formula, stop: bool) -> jax.Array:
-    """The recursion of that formula."""
+    """Solve the recursion of that formula."""
     check(given)
     arrays = [given.arrays[name] for name in formula.names]
     start = None if formula.start is None else along(given.arrays[formula.start], given.axis, -1, None)
@@ -83,7 +83,7 @@ def _solve(start, *arrays, formula, axis, stop):
 
 
 def token_gae(given: Given) -> tuple[jax.Array, jax.Array] | None:
-    """See `advantages.token_gae`; None but on a CPU, and if a value is not what it should be."""
+    """See `advantages.token_gae`; None on devices other than a CPU, or if a value is not of its kind."""
     if jax.default_backend() != "cpu":
         return None
     names = ("last_values", "rewards", "values", "mask", "discount", "lambda_policy", "lambda_value")
@@ -146,9 +146,9 @@ def linear_recursion(
     """xₜ₋₁ = bₜ + aₜxₜ along an axis, with (bₜ, aₜ) = formula(arguments of step t).
 
     Args:
-      arrays: the formula's arguments, of one rank or of none.
+      arrays: the formula's arguments, all of one rank, or numbers.
       start: x_T, of length 1 along the axis; 0 if None.
-      stop: without gradients. ahead: which argument is that of the next step.
+      stop: without gradients. ahead: index of the argument that is read at the next step.
     """
     if axis != 0 and jax.default_backend() == "cpu":  # move two arrays, not all of them
         b, a = (jnp.moveaxis(x, axis, 0) for x in _coefficients(formula, arrays, axis, ahead))
@@ -179,14 +179,14 @@ def linear_recursion(
 
 
 def _coefficients(formula: Formula, arrays: Sequence[Any], axis: int, ahead: int | None) -> tuple[jax.Array, jax.Array]:
-    """b and a of all steps, in full."""
+    """b and a of all steps, with full shapes."""
     shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in arrays))
     b, a = formula(*(next_step(jnp, x, axis) if k == ahead else x for k, x in enumerate(arrays)))
     return jnp.broadcast_to(b, shape), jnp.broadcast_to(a, shape)
 
 
 def serial_scan(b: jax.Array, a: jax.Array, start: jax.Array, unroll: int = UNROLL) -> jax.Array:
-    """The recursion along the first axis, one step after the other."""
+    """Recursion along the first axis, step by step."""
 
     def step(x, coefficients):
         x = coefficients[0] + coefficients[1] * x
@@ -196,7 +196,7 @@ def serial_scan(b: jax.Array, a: jax.Array, start: jax.Array, unroll: int = UNRO
 
 
 def associative_scan(b: jax.Array, a: jax.Array, start: jax.Array) -> jax.Array:
-    """The recursion along the first axis, in log₂(T) rounds."""
+    """Recursion along the first axis, in log₂(T) rounds."""
 
     def compose(later, earlier):
         return earlier[0] + earlier[1] * later[0], earlier[1] * later[1]
@@ -206,7 +206,7 @@ def associative_scan(b: jax.Array, a: jax.Array, start: jax.Array) -> jax.Array:
 
 
 def pick(name: str, values: jax.Array, indices: jax.Array) -> jax.Array:
-    """values[..., indices[...]]; `name` is that of the indices. NaN where one is no place and could not be checked."""
+    """values[..., indices[...]]; `name` is the argument name of the indices. Unchecked wrong indices give NaN."""
     host = _on_host(name, indices, Kind.INDEX)
     if host is not None:
         _numpy.check_places(name, host, values.shape[-1])
@@ -215,23 +215,23 @@ def pick(name: str, values: jax.Array, indices: jax.Array) -> jax.Array:
 
 
 def take_along(array: jax.Array, places: jax.Array, axis: int) -> jax.Array:
-    """array at these places along an axis, given as real numbers."""
+    """Entries of an array at these indices along an axis; the indices are real numbers."""
     return jnp.take_along_axis(array, places.astype(jnp.int32), axis)
 
 
 def all_zero(array: jax.Array) -> bool:
-    """Whether nothing but 0 is in it, if looking costs no waiting."""
+    """Whether all entries are 0; False if the check would block."""
     host = _on_host("rewards", array, Kind.READ)
     return host is not None and not host.any()
 
 
 def stop_gradient(array: jax.Array) -> jax.Array:
-    """The same numbers, as constants."""
+    """The same numbers without gradients."""
     return lax.stop_gradient(array)
 
 
 def sample(lambda_t: jax.Array, key: Any) -> jax.Array:
-    """Whether a uniform number is at least λ, one draw per entry."""
+    """Whether a uniform number is at least λ, one number per entry."""
     if not isinstance(key, jax.Array):
         raise TypeError(f"rng: got {key!r}, takes a key (jax.random.key) for a JAX array")
     return jax.random.uniform(key, lambda_t.shape, lambda_t.dtype) >= lambda_t
@@ -242,7 +242,7 @@ def _is_floating(array: jax.Array) -> bool:
 
 
 def _on_host(name: str, value: Any, kind: Kind) -> np.ndarray | None:
-    """The argument as a NumPy array where that costs no waiting for a device: not under `jit`, not on a GPU."""
+    """The argument as a NumPy array; None if that would block, as under `jit` or on a GPU."""
     if not isinstance(value, jax.Array):
         return _numpy.to_array(name, value, kind)
     accepted = {Kind.INDEX: jnp.integer, Kind.LABEL: jnp.integer, Kind.BOOL: jnp.bool_}.get(kind)

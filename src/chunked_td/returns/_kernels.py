@@ -1,15 +1,15 @@
-"""The recursions as compiled loops over [outer, T, inner] arrays.
+"""Recursions as compiled loops over [outer, T, inner] arrays.
 
-`outer` are the axes before time and `inner` those after it, so that any time axis is read where it lies; the loop over
-`inner` runs over neighbours in memory. Arguments may have length 1 along `outer` or T. Kernels work in the precision of
-the arrays they get and report how many coefficients lie outside [0, 1].
+`outer` is the axes before time and `inner` those after it, so any time axis is read without a copy; the loop over
+`inner` runs over neighbours in memory. Arguments may have length 1 along `outer` or T. Kernels compute in the precision
+of their arrays and return the number of coefficients outside [0, 1].
 """
 
 import math
 
 
 def at(array, o, t):
-    """Where the entries for (o, t) are; an axis of length 1 serves every index."""
+    """Index of the entries for (o, t); an axis of length 1 broadcasts."""
     return min(o, array.shape[0] - 1), min(t, array.shape[1] - 1)
 
 
@@ -55,10 +55,10 @@ def gae(rewards, values, next_values, terminated, truncated, discounts, lambdas,
 
 
 def token_gae(rewards, values, mask, discounts, policy, critic, worth, advantages, targets):
-    """Gₜ = rₜ + γₜUₜ₊₁ with two λ, Uₜ = (1 − λₜ)vₜ + λₜGₜ; masked steps are passed by, but for their rewards.
+    """Gₜ = rₜ + γₜUₜ₊₁ with two λ, Uₜ = (1 − λₜ)vₜ + λₜGₜ; masked steps are skipped, except for their rewards.
 
-    worth[outer, 3, inner] is U after the last step, and then before the first; and 0, then rewards of masked steps that
-    no step before them has taken.
+    worth[outer, 3, inner] is, on entry, U after the last step (twice) and 0. On return it is U before the first step,
+    and the rewards of masked steps with no unmasked step before them.
     """
     wrong = 0
     for o in range(rewards.shape[0]):
@@ -94,7 +94,7 @@ def linear_recursion(b, a, start, out):
 
 
 def n_step_returns(r_t, discount_t, v_t, lambda_t, n, out):
-    """The recursion of `lambda_returns` over the next n steps only, from every step; full shapes."""
+    """Recursion of `lambda_returns` over the next n steps, from every step; full shapes."""
     steps = r_t.shape[1]
     for o in range(r_t.shape[0]):
         for start in range(steps):

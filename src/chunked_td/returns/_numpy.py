@@ -1,6 +1,6 @@
-"""Returns of NumPy arrays: compiled loops, in float64. Without Numba, a loop over steps of whole rows.
+"""Returns of NumPy arrays: compiled loops in float64. Without Numba, a Python loop over steps.
 
-The Torch backend runs the same loops, in the precision of its tensors, on tensors that lie in the CPU's memory.
+The Torch backend runs the same loops on tensors in the CPU's memory, in the precision of the tensors.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from chunked_td.returns._arguments import Given, Kind, along, next_step
 xp = np
 
 
-def full(dtype: Any) -> Any:
-    """The precision to compute in."""
+def computing_dtype(dtype: Any) -> Any:
+    """Precision of the computation."""
     return np.float64
 
 
 @functools.cache
 def _kernels() -> Any:
-    """The loops of `_kernels`, each compiled at its first call; None without Numba."""
+    """Loops of `_kernels`, each compiled at its first call; None without Numba."""
     try:
         from chunked_td._link import compiled
         from chunked_td.returns import _kernels
@@ -44,7 +44,7 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, n
 def to_array(name: str, value: Any, kind: Kind) -> np.ndarray:
     """One argument as an array of real numbers (bools for flags, integers for indices)."""
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name}: got a masked array, takes a plain one, and which steps there are as mask=")
+        raise TypeError(f"{name}: got a masked array, takes a plain one; pass the steps that exist as mask=")
     if value is None:
         instead = "; without truncation pass False" if name == "truncated" else ""
         raise TypeError(f"{name}: got None, takes {kind.words}{instead}")
@@ -62,7 +62,7 @@ def to_array(name: str, value: Any, kind: Kind) -> np.ndarray:
 
 
 def check_values(name: str, array: np.ndarray, kind: Kind, read: np.ndarray | None = None) -> None:
-    """Raise if a value is not of that kind; READ is checked only where `read` says."""
+    """Raise if a value is not of that kind; values of kind READ are checked only where `read` is true."""
     if kind is Kind.READ:
         wrong = ~np.isfinite(array) & (False if read is None else read)
     elif kind is Kind.UNIT:
@@ -80,7 +80,7 @@ def check_values(name: str, array: np.ndarray, kind: Kind, read: np.ndarray | No
 
 
 def check(given: Given) -> None:
-    """Raise if a value of any argument is not of its kind; coefficients made of arguments have none."""
+    """Raise if a value of any argument is not of its kind; computed coefficients have no kind."""
     terminated = given.arrays.get("terminated")
     for name, array in given.arrays.items():
         if name in given.kinds:
@@ -88,11 +88,11 @@ def check(given: Given) -> None:
 
 
 def solve(given: Given, formula: _formulas.Formula, stop: bool) -> np.ndarray:
-    """The recursion of that formula.
+    """Solve the recursion of that formula.
 
-    The loops that read arguments themselves also count coefficients outside [0, 1]. NaN and infinity in any argument
-    reach the first step of the result, since a recursion multiplies by γλ, and zero times either is NaN. So there only
-    that step needs a look, and the argument to blame is searched for afterwards.
+    The fused loops read the arguments directly and count coefficients outside [0, 1]. NaN and infinity in any argument
+    reach the first step of the result: a recursion multiplies by γλ, and zero times either is NaN. So it is enough to
+    check that step, and to search for the wrong argument only after a failure.
     """
     kernels = _kernels()
     fused = {_formulas.GAE: "gae", _formulas.LAMBDA_RETURNS: "lambda_returns"}.get(formula)
@@ -122,7 +122,7 @@ def solve(given: Given, formula: _formulas.Formula, stop: bool) -> np.ndarray:
 
 
 def token_gae(given: Given) -> tuple[np.ndarray, np.ndarray] | None:
-    """See `advantages.token_gae`; None without Numba, and if a value is not what it should be."""
+    """See `advantages.token_gae`; None without Numba, or if a value is not of its kind."""
     kernels = _kernels()
     if kernels is None:
         return None
@@ -155,35 +155,35 @@ def n_step_returns(given: Given, n: int, stop: bool) -> np.ndarray:
 
 
 def pick(name: str, values: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """values[..., indices[...]]; `name` is that of the indices."""
+    """values[..., indices[...]]; `name` is the argument name of the indices."""
     check_places(name, indices, values.shape[-1])
     return np.take_along_axis(values, indices[..., None].astype(np.int64), axis=-1)[..., 0]
 
 
 def check_places(name: str, indices: np.ndarray, size: int) -> None:
-    """Raise if one of these is no place among so many: −1 would be the last, and others an error of their own."""
+    """Raise if an index is outside 0..size − 1; NumPy would read −1 as the last one."""
     wrong = (indices < 0) | (indices >= size)
     if wrong.any():
         raise ValueError(f"{name}: got {indices[wrong][0]}, takes integers in 0..{size - 1}")
 
 
 def take_along(array: np.ndarray, places: np.ndarray, axis: int) -> np.ndarray:
-    """array at these places along an axis, given as real numbers."""
+    """Entries of an array at these indices along an axis; the indices are real numbers."""
     return np.take_along_axis(array, places.astype(np.int64), axis)
 
 
 def all_zero(array: np.ndarray) -> bool:
-    """Whether nothing but 0 is in it."""
+    """Whether all entries are 0."""
     return not array.any()
 
 
 def stop_gradient(array: np.ndarray) -> np.ndarray:
-    """NumPy arrays have no gradient."""
+    """The array itself: NumPy arrays have no gradient."""
     return array
 
 
 def sample(lambda_t: np.ndarray, rng: Any) -> np.ndarray:
-    """Whether a uniform number is at least λ, one draw per entry."""
+    """Whether a uniform number is at least λ, one number per entry."""
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng: got {rng!r}, takes a numpy.random.Generator for a NumPy array")
     return rng.random(lambda_t.shape) >= lambda_t
@@ -192,10 +192,10 @@ def sample(lambda_t: np.ndarray, rng: Any) -> np.ndarray:
 def _blocks(given: Given, array: np.ndarray, kind: Kind = Kind.REAL, full: bool = False) -> np.ndarray:
     """An argument as [outer or 1, T or 1, inner]: contiguous, writable, in the precision of the call.
 
-    One kind of array only, so that each kernel is compiled once per precision.
+    All arrays have the same memory layout, so each kernel is compiled once per precision.
 
     Args:
-      full: give `outer` and T their full lengths too.
+      full: also broadcast `outer` and T to their full lengths.
     """
     before, steps, inner = array.shape[: given.axis], array.shape[given.axis], given.shape[given.axis + 1 :]
     outer = before if all(length == 1 for length in before) else given.shape[: given.axis]

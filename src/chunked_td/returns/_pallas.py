@@ -1,9 +1,9 @@
 """Linear recursions on an NVIDIA GPU in one pass over memory, as a Pallas kernel.
 
-An associative scan reads and writes its arrays in each of its rounds, and coefficients that are computed first are
-written and read once more. Here each number is read once. A program has `COLUMNS` neighbouring columns and takes
-`PARTS` × `TURN` steps at a time: threads follow one part of one column each, as if it began at 0, and the parts are
-then joined. What the next turn needs is asked for before this one is computed, so memory is never idle.
+An associative scan reads and writes its arrays in each round, and precomputed coefficients are written and read once
+more. Here each number is read once. A program computes `COLUMNS` neighbouring columns, `PARTS` × `TURN` steps at a
+time. Each thread follows one part of one column as if it began at 0; the parts are then joined. The numbers of the next
+turn are requested before this turn is computed, so memory is never idle.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def one_pass(
 
     Args:
       arrays: arguments of the formula, [T, ...] each, or of size 1.
-      start: [...]. ahead: which argument is that of the next step; at the last step it is not used.
+      start: [...]. ahead: index of the argument that is read at the next step; at the last step it is not used.
     """
     shape = jnp.broadcast_shapes(*(x.shape for x in arrays))
     steps, width = shape[0], start.size
@@ -59,7 +59,7 @@ def one_pass(
             return [argument(k, row) for k in range(len(inputs))]
 
         def advance(number: jax.Array, carry: tuple[jax.Array, list]) -> tuple[jax.Array, list]:
-            x, rows = carry  # where the part that comes after these ends, and the arguments of these
+            x, rows = carry  # x at the first step after these parts, and the arguments of these parts
             first = (turns - 1 - number) * parts * turn
             rows_before: list[Any] = [None] * turn
             b, a = jnp.zeros((parts, columns), dtype), jnp.ones((parts, columns), dtype)

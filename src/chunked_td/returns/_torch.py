@@ -1,10 +1,9 @@
 """Returns of Torch tensors, on their device and in their precision.
 
-Tensors in the CPU's memory go through the compiled loops of the NumPy backend, without a copy; those of an NVIDIA GPU
-through a kernel of our own (`_triton`). On other devices, under `torch.compile`, and where a gradient is asked for, the
-linear recursion is done by doubling, in log₂(T) rounds of whole tensors: a loop over steps in Python costs several
-calls per step, and the closed form with cumulative products divides by zero wherever γλ = 0. Measurements are in
-`benchmarks/RETURNS.md`.
+Tensors on the CPU use the compiled loops of the NumPy backend, without a copy. Tensors on an NVIDIA GPU use the kernels
+of `_triton`. On other devices, under `torch.compile`, and if a gradient is required, the linear recursion is solved by
+doubling, in log₂(T) rounds of whole tensors. A Python loop over steps costs several calls per step, and the closed form
+with cumulative products divides by zero if γλ = 0. Measurements: `benchmarks/RETURNS.md`.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from chunked_td.returns._arguments import Given, Kind, along, next_step
 xp = torch
 
 
-def full(dtype: torch.dtype) -> torch.dtype:
-    """The precision to compute in."""
+def computing_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Precision of the computation."""
     return torch.promote_types(dtype, torch.float32)
 
 
@@ -33,7 +32,7 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, t
     """Arguments as tensors on the device of those among them, at least in float32; and the precision of the result."""
     tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
     dtype, device = _common(tensors)
-    wide, arrays = full(dtype), {}
+    wide, arrays = computing_dtype(dtype), {}
     for name, value in values.items():
         kind = kinds[name]
         if isinstance(value, torch.Tensor):
@@ -43,7 +42,7 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, t
         elif type(value) in (int, float) and kind in (Kind.REAL, Kind.READ, Kind.END, Kind.UNIT):
             value = _number(name, value, kind, wide, device)
         elif isinstance(value, bool) and kind is Kind.FLAG:
-            value = torch.full((), value, dtype=torch.bool, device=device)  # filled there, nothing is sent
+            value = torch.full((), value, dtype=torch.bool, device=device)  # filled on the device, without a transfer
         else:
             host = _numpy.to_array(name, value, kind)
             if host.ndim == 0 or "mask" not in values:
@@ -58,7 +57,7 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, t
 
 
 def check(given: Given) -> None:
-    """Raise if a value of any argument is not of its kind; no look at other devices or under `torch.compile`."""
+    """Raise if a value of any argument is not of its kind; no check on other devices or under `torch.compile`."""
     if torch.compiler.is_compiling() or any(x.device.type != "cpu" for x in given.arrays.values()):
         return
     host = {name: x.detach() for name, x in given.arrays.items()}
@@ -67,7 +66,7 @@ def check(given: Given) -> None:
 
 
 def solve(given: Given, formula: _formulas.Formula, stop: bool) -> torch.Tensor:
-    """The recursion of that formula."""
+    """Solve the recursion of that formula."""
     if _compiled_loops_fit(given, stop):
         return torch.from_numpy(_numpy.solve(_to_numpy(given), formula, stop))
     check(given)
@@ -87,13 +86,13 @@ def solve(given: Given, formula: _formulas.Formula, stop: bool) -> torch.Tensor:
 
 
 def token_gae(given: Given) -> tuple[torch.Tensor, ...] | None:
-    """See `advantages.token_gae`; None where the compiled loops do not fit."""
+    """See `advantages.token_gae`; None if the compiled loops cannot be used."""
     found = _numpy.token_gae(_to_numpy(given)) if _compiled_loops_fit(given, True) else None
     return None if found is None else tuple(torch.from_numpy(x).to(given.dtype) for x in found)
 
 
 def token_gae_on_gpu(arguments: tuple[Any, ...], time_axis: int) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """One launch and nothing else, where everything is a number or lies on the GPU as the rewards do; else None."""
+    """Result of one launch if every argument is a number or a tensor in the memory layout of the rewards; else None."""
     rewards, values, mask, *given, last_values = arguments
     coefficients = []
     for x in given:
@@ -111,9 +110,9 @@ def token_gae_on_gpu(arguments: tuple[Any, ...], time_axis: int) -> tuple[torch.
 
 
 def gae_on_gpu(arguments: tuple[Any, ...], time_axis: int) -> torch.Tensor | None:
-    """One launch and nothing else for `advantages.gae`, where its arguments allow it; else None."""
+    """Result of one launch for `advantages.gae` if its arguments allow it; else None."""
     rewards, values, next_values, terminated, truncated, *coefficients = arguments
-    truncated = terminated if truncated is False else truncated  # a step that is both is terminated
+    truncated = terminated if truncated is False else truncated  # a step that is both counts as terminated
     kernels = _one_launch(rewards, (values, next_values), (terminated, truncated), coefficients, time_axis)
     if kernels is None:
         return None
@@ -125,7 +124,7 @@ def gae_on_gpu(arguments: tuple[Any, ...], time_axis: int) -> torch.Tensor | Non
 def _one_launch(
     reference: torch.Tensor, reals: Sequence[Any], flags: Sequence[Any], coefficients: Sequence[Any], time_axis: int
 ) -> ModuleType | None:
-    """The room of kernels, where tensors lie on the GPU as `reference` does and numbers are in [0, 1]; else None."""
+    """Module of kernels if tensors have the device and layout of `reference` and numbers are in [0, 1]; else None."""
     if reference.dtype != torch.float32 or reference.ndim != 2 or time_axis not in (-1, 0, 1):
         return None
     numbers = [x for x in coefficients if isinstance(x, int | float)]
@@ -153,14 +152,14 @@ def n_step_returns(given: Given, n: int, stop: bool) -> torch.Tensor:
 
 
 def _kernels(tensors: Sequence[torch.Tensor]) -> ModuleType | None:
-    """The room of kernels, where these tensors are for it: on an NVIDIA GPU, no gradient asked for, not traced."""
+    """Module of kernels if the tensors are on an NVIDIA GPU, need no gradient and are not traced; else None."""
     if torch.compiler.is_compiling() or not tensors[0].is_cuda or torch.version.hip is not None:
         return None
     if any(x.requires_grad for x in tensors):
         return None
     try:
         from chunked_td.returns import _triton
-    except ImportError:  # Triton comes with most builds of Torch for GPUs, not with all
+    except ImportError:  # most builds of Torch for GPUs include Triton, not all
         return None
     return _triton
 
@@ -168,8 +167,8 @@ def _kernels(tensors: Sequence[torch.Tensor]) -> ModuleType | None:
 def doubling_scan(b: torch.Tensor, a: torch.Tensor, start: torch.Tensor | None, axis: int) -> torch.Tensor:
     """xₜ₋₁ = bₜ + aₜxₜ along an axis; x_T = start, or 0.
 
-    After k rounds b_t holds the recursion from t over 2ᵏ steps, started at 0, and a_t the product of its coefficients.
-    Each round composes two such stretches. Only products and sums: exact where a = 0.
+    After k rounds b_t is the recursion from t over 2ᵏ steps, started at 0, and a_t the product of its coefficients.
+    Each round composes two such segments. It uses products and sums only, so it is exact for a = 0.
     """
     steps = b.shape[axis]
     a = torch.broadcast_to(a, b.shape)
@@ -186,36 +185,36 @@ def doubling_scan(b: torch.Tensor, a: torch.Tensor, start: torch.Tensor | None, 
             ],
             dim=axis,
         )
-        # The coefficients of stretches that reach the end are not needed any more.
+        # The coefficients of segments that reach the end are no longer needed.
         a = along(left, axis, 0, max(steps - 2 * reach, 0)) * along(a, axis, reach, steps - reach)
         reach *= 2
     return b
 
 
 def pick(name: str, values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-    """values[..., indices[...]]; `name` is that of the indices."""
+    """values[..., indices[...]]; `name` is the argument name of the indices."""
     if not torch.compiler.is_compiling() and indices.device.type == "cpu":
         _numpy.check_places(name, indices.numpy(), values.shape[-1])
     return torch.take_along_dim(values, indices[..., None].long(), dim=-1)[..., 0]
 
 
 def take_along(array: torch.Tensor, places: torch.Tensor, axis: int) -> torch.Tensor:
-    """array at these places along an axis, given as real numbers."""
+    """Entries of an array at these indices along an axis; the indices are real numbers."""
     return torch.take_along_dim(array, places.long(), dim=axis)
 
 
 def all_zero(array: torch.Tensor) -> bool:
-    """Whether nothing but 0 is in it, if looking costs no waiting."""
+    """Whether all entries are 0; False if the check would block."""
     return not torch.compiler.is_compiling() and array.device.type == "cpu" and not array.detach().any()
 
 
 def stop_gradient(array: torch.Tensor) -> torch.Tensor:
-    """The same numbers, as constants."""
+    """The same numbers without gradients."""
     return array.detach()
 
 
 def sample(lambda_t: torch.Tensor, generator: Any) -> torch.Tensor:
-    """Whether a uniform number is at least λ, one draw per entry."""
+    """Whether a uniform number is at least λ, one number per entry."""
     if not isinstance(generator, torch.Generator):
         raise TypeError(f"rng: got {generator!r}, takes a torch.Generator for a Torch tensor")
     drawn = torch.rand(lambda_t.shape, generator=generator, dtype=lambda_t.dtype, device=lambda_t.device)
@@ -223,7 +222,7 @@ def sample(lambda_t: torch.Tensor, generator: Any) -> torch.Tensor:
 
 
 def _common(tensors: dict[str, torch.Tensor]) -> tuple[torch.dtype, torch.device]:
-    """The precision that holds all floating tensors, and the one device of those with an axis."""
+    """Common precision of all floating tensors, and the device of those with an axis."""
     dtype, device, first = None, None, ""
     for name, tensor in tensors.items():
         if tensor.is_floating_point():
@@ -236,7 +235,7 @@ def _common(tensors: dict[str, torch.Tensor]) -> tuple[torch.dtype, torch.device
 
 
 def _number(name: str, value: float, kind: Kind, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """A Python number, checked without arrays, which `torch.compile` would take for part of its graph."""
+    """A Python number as a tensor, checked without arrays, which `torch.compile` would add to its graph."""
     if not (0.0 <= value <= 1.0 if kind is Kind.UNIT else math.isfinite(value) or kind is Kind.READ):
         raise ValueError(f"{name}: got {value}, takes {kind.words}")
     return torch.full((), value, dtype=dtype, device=device)
@@ -257,7 +256,7 @@ def _check_dtype(name: str, tensor: torch.Tensor, kind: Kind) -> None:
 
 
 def _compiled_loops_fit(given: Given, stop: bool) -> bool:
-    """Whether the loops of the NumPy backend can do it: CPU memory, no tracing, no gradient."""
+    """Whether the loops of the NumPy backend can be used: CPU memory, no tracing, no gradient."""
     if torch.compiler.is_compiling():
         return False
     if any(tensor.device.type != "cpu" for tensor in given.arrays.values()):
@@ -267,5 +266,5 @@ def _compiled_loops_fit(given: Given, stop: bool) -> bool:
 
 def _to_numpy(given: Given) -> Given:
     arrays = {name: tensor.detach().numpy() for name, tensor in given.arrays.items()}
-    dtype = np.float32 if full(given.dtype) == torch.float32 else np.float64
+    dtype = np.float32 if computing_dtype(given.dtype) == torch.float32 else np.float64
     return dataclasses.replace(given, arrays=arrays, dtype=dtype)

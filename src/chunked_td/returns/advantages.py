@@ -1,4 +1,4 @@
-"""Advantages with a λ per step: of a rollout (`gae`), of tokens (`token_gae`), and with rlax's arguments."""
+"""Advantages with a λ per step: for rollouts (`gae`), for tokens (`token_gae`), and with rlax's arguments."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ def gae(
     time_axis: int = 0,
     stop_target_gradients: bool = True,
 ) -> Array:
-    """Advantages of the steps of a rollout, in which episodes may end and begin anywhere.
+    """Generalised advantage estimation for a rollout in which episodes may end and begin at any step.
 
         Aₜ = δₜ + γₜ λₜ₊₁ (1 − terminatedₜ)(1 − truncatedₜ) Aₜ₊₁,   A_T = 0
         δₜ = rₜ + γₜ (1 − terminatedₜ) v′ₜ − vₜ
 
     Every argument is indexed by t in 0..T−1, the state s_t that step t leaves. So `lambda_[t]` is the λ *of the state*
-    s_t, the predictability of step t, and it weighs what s_{t−1} takes from A_t; the first entry of an episode is not
-    used. The λ-return, a target for a critic, is A_t + values[t].
+    s_t, the predictability of step t. It is the weight of A_t in A_{t−1}; the first entry of an episode is not used.
+    The λ-return, a target for a critic, is A_t + values[t].
 
     Args:
       rewards: float[T, ...], of step t.
       values: float[T, ...], V(s_t).
-      next_values: float[T, ...], the value of the state that step t really led to: V(s_{t+1}), and where an episode was
-        cut, that of the state it was cut in, not of the first state of the next episode. Not read where terminated.
-      terminated: bool[T, ...], whether step t ended the episode; nothing is to come after it.
-      truncated: bool[T, ...], whether the episode was cut after step t; it bootstraps from `next_values`.
-        None: nowhere.
+      next_values: float[T, ...], the value of the state that step t led to: V(s_{t+1}). If an episode is truncated,
+        this is the value of its last state, not of the first state of the next episode. Not read if terminated.
+      terminated: bool[T, ...], whether step t terminated the episode.
+      truncated: bool[T, ...], whether the episode was truncated after step t; it bootstraps from `next_values`. None
+        if no episode was truncated.
       discount: float in [0, 1], or float[T, ...].
       lambda_: float[T, ...] in [0, 1], or one number for all.
-      mask, masked, segment_ids, time_axis: as in `lambda_returns`; an episode counts as truncated where a segment ends
-        and, with masked="stop", before masked steps.
+      mask, masked, segment_ids, time_axis: as in `lambda_returns`. An episode counts as truncated at the end of a
+        segment and, with masked="stop", before masked steps.
       stop_target_gradients: whether the results are constants (JAX and Torch).
 
     Returns:
@@ -66,7 +66,7 @@ def gae(
 
 
 class TokenAdvantages(NamedTuple):
-    """What `token_gae` returns."""
+    """Result of `token_gae`."""
 
     advantages: Array
     targets: Array
@@ -90,21 +90,20 @@ def token_gae(
 
         Gₜ = rₜ + γₜ[(1 − λₜ₊₁)vₜ₊₁ + λₜ₊₁Gₜ₊₁];   advantage: Gₜ − vₜ with the policy's λ;   target: Gₜ with the other
 
-    Everything is indexed by the token that a step writes: v_t is the value before it, λ_t that of the state it is
-    written in. t + 1 is the next token that is not masked. After the last one stands `last_values`: 0 where the
-    sequence is complete.
+    Everything is indexed by tokens: v_t is the value of the state before token t, and λ_t is the λ of that state. t + 1
+    is the next unmasked token. The value after the last one is `last_values`: 0 if the sequence is complete.
 
     Args:
       rewards, values: float[B, T].
-      mask: bool[B, T], which tokens count; all if None.
+      mask: bool[B, T], true for the tokens to use; None for all.
       lambda_policy, lambda_value: in [0, 1]; float[B, T], float[B, 1] for one per sequence, or one number.
       discount: in [0, 1], in the same shapes.
-      last_values: float[B, 1] or one number, the value after the last token of sequences that were cut.
-      masked: "pass": masked tokens, such as a tool's output, are passed by; a reward there counts as one of the last
-        token before that is not masked. "stop": a sequence ends before them, and their rewards are not read.
-      segment_ids: int[B, T], which sequence a token belongs to, where several share a row. Each ends with value 0, the
-        last one of a row with `last_values`.
-      time_axis: which axis of rewards is time.
+      last_values: float[B, 1] or one number, the value after the last token of truncated sequences.
+      masked: "pass": masked tokens, such as a tool's output, are skipped; a reward there belongs to the last unmasked
+        token before it. "stop": a sequence ends before them, and their rewards are not read.
+      segment_ids: int[B, T], the sequence of each token if several share a row. Each ends with value 0, the last one
+        of a row with `last_values`.
+      time_axis: axis of time in rewards.
       stop_target_gradients: whether the results are constants (JAX and Torch).
 
     Returns:
@@ -147,7 +146,7 @@ def token_gae(
 
 
 class TurnCoefficients(NamedTuple):
-    """What `turn_lambda` returns."""
+    """Result of `turn_lambda`."""
 
     lambda_: Array
     discount: Array
@@ -156,17 +155,17 @@ class TurnCoefficients(NamedTuple):
 def turn_lambda(
     turn_ids: Array, lambda_: Array, discount: Array = 1.0, mask: Array | None = None, *, time_axis: int = -1
 ) -> TurnCoefficients:
-    """λ and γ per token that make `token_gae` count turns: λ at the first token of a turn, γ at its last, else 1.
+    """λ and γ per token with which `token_gae` counts turns: λ at the first token of a turn, γ at its last, else 1.
 
-    A turn's first token then gets the advantage of generalised advantage estimation over turns: of the turn's rewards,
-    added up, and values of the states in which turns begin.
+    A turn's first token then has the advantage of generalised advantage estimation over turns, computed from the sum
+    of the turn's rewards and the values of the states in which turns begin.
 
     Args:
-      turn_ids: int[B, T], which turn a token belongs to; equal for tokens of one turn that follow each other.
+      turn_ids: int[B, T], the turn of each token; equal for consecutive tokens of one turn.
       lambda_: in [0, 1], of the state in which a turn begins: one number, or float[B, T], read at first tokens.
       discount: in [0, 1], from one turn to the next: one number, or float[B, T], read at last tokens.
-      mask: bool[B, T], which tokens count; all if None. Ids of masked tokens are not read.
-      time_axis: which axis is time.
+      mask: bool[B, T], true for the tokens to use; None for all. Ids of masked tokens are not read.
+      time_axis: axis of time.
 
     Returns:
       (lambda_, discount), float[B, T] each.
@@ -198,8 +197,8 @@ def truncated_generalized_advantage_estimation(
 
         Aₜ₋₁ = δₜ₋₁ + γₜλₜAₜ,   δₜ₋₁ = rₜ + γₜvₜ − vₜ₋₁,   A_T = 0
 
-    They are the λ-returns less the values. γ_t = 0 where an episode ends in the middle of the trajectory. One array of
-    values has no room for the state an episode was cut in: for rollouts with truncation use `gae`.
+    They are the λ-returns minus the values. γ_t is 0 if an episode terminates at t within the trajectory. One array of
+    values cannot hold the last state of a truncated episode: use `gae` for rollouts with truncation.
 
     Args:
       r_t, discount_t: float[T, ...], as in `lambda_returns`.
@@ -216,12 +215,12 @@ def truncated_generalized_advantage_estimation(
 
 
 def masked_whiten(values: Array, mask: Array | None = None, shift_mean: bool = True, *, eps: float = 1e-8) -> Array:
-    """Numbers with mean 0 and variance 1 where not masked, such as advantages of a batch; 0 where masked.
+    """Values scaled to mean 0 and variance 1 where not masked, such as advantages of a batch; 0 where masked.
 
     Args:
-      values: float[...]. mask: bool[...], which count; all if None.
-      shift_mean: whether the mean becomes 0; it stays if not.
-      eps: added to the variance (that of a sample: the sum of squares over n − 1).
+      values: float[...]. mask: bool[...], true for the values to use; None for all.
+      shift_mean: whether the mean becomes 0; if false it does not change.
+      eps: added to the sample variance (the sum of squares over n − 1).
     """
     given = read({"values": values}, 0, mask=mask)
     given.backend.check(given)
@@ -235,7 +234,7 @@ def masked_whiten(values: Array, mask: Array | None = None, shift_mean: bool = T
 
 
 def length_mask(lengths: Array, steps: int) -> Array:
-    """bool[..., steps] from int[...]: the mask of sequences that fill the first `lengths` of `steps` places."""
+    """bool[..., steps] from int[...]: mask of sequences that fill the first `lengths` of `steps` steps."""
     given = read({"lengths": lengths}, 0)
     xp, ends = given.backend.xp, given.arrays["lengths"][..., None]
     return xp.cumsum(xp.ones_like(xp.broadcast_to(ends, (*given.shape, steps))), -1) <= ends

@@ -9,16 +9,16 @@ from chunked_td.returns.multistep import lambda_returns
 
 
 def sample_keep(lambda_t: Array, rng: Any, *, time_axis: int = 0) -> Array:
-    """Draw which states of an episode are kept: drop s_t with probability λ_t (§3.1).
+    """Sample which states of an episode are kept: drop s_t with probability λ_t (§3.1).
 
-    Predictable states drop out and what remains is a shorter episode of chunks. The first state, which has no entry
-    here, and the last are always kept.
+    Predictable states are dropped; the rest is a shorter episode of chunks. The first state, which has no entry here,
+    and the last are always kept.
 
     Args:
       lambda_t: float[T, ...] in [0, 1], for the states at 1..T.
-      rng: where the draws come from, one per entry, whatever λ is: a `numpy.random.Generator` for NumPy arrays, a key
-        for JAX arrays, a `torch.Generator` for Torch tensors.
-      time_axis: which axis of lambda_t is time.
+      rng: source of the random numbers, one per entry: a `numpy.random.Generator` for NumPy arrays, a key for JAX
+        arrays, a `torch.Generator` for Torch tensors.
+      time_axis: axis of time in lambda_t.
 
     Returns:
       bool[T, ...]: whether the states at 1..T are kept.
@@ -39,16 +39,16 @@ def chunked_targets(
     time_axis: int = 0,
     stop_target_gradients: bool = True,
 ) -> Array:
-    """n-step targets that reach to the next kept state, however many steps away it is (§3.1, App. B.1).
+    """n-step targets that bootstrap at the next kept state (§3.1, App. B.1).
 
         Gₜ₋₁ = rₜ + γₜvₜ if s_t is kept, else rₜ + γₜGₜ
 
-    Every state gets a target, dropped ones too. Over keep/drop patterns drawn by `sample_keep` the expected target is
-    the λ-return.
+    Every state has a target, including dropped ones. The expected target over the patterns of `sample_keep` is the
+    λ-return.
 
     Args:
       r_t, discount_t, v_t: float[T, ...], as in `lambda_returns`.
-      keep_t: bool[T, ...], whether the states at 1..T are kept; the last one counts as kept.
+      keep_t: bool[T, ...], true for kept states among those at 1..T; the last one counts as kept.
       time_axis, stop_target_gradients: as in `lambda_returns`.
 
     Returns:

@@ -25,18 +25,18 @@ def lambda_returns(
 
         Gₜ₋₁ = rₜ + γₜ[(1 − λₜ)vₜ + λₜGₜ],   G_T = v_T
 
-    λ = 0 is the TD(0) target; λ = 1 is the Monte-Carlo return, bootstrapped at the end if γ_T is not 0. λ_T does not
-    matter.
+    λ = 0 is the TD(0) target; λ = 1 is the Monte-Carlo return, bootstrapped at the end if γ_T is not 0. λ_T has no
+    effect.
 
     Args:
       r_t: float[T, ...], rewards for t in 1..T.
-      discount_t: float[T, ...] in [0, 1], or one number for all; 0 where s_t is terminal.
+      discount_t: float[T, ...] in [0, 1], or one number for all; 0 if s_t is terminal.
       v_t: float[T, ...], values of s_1..s_T.
-      lambda_: float[T, ...] in [0, 1], λ_t for t in 1..T, or one number for all; 0 where an episode was cut at s_t.
+      lambda_: float[T, ...] in [0, 1], λ_t for t in 1..T, or one number for all; 0 if an episode is truncated at s_t.
       stop_target_gradients: whether the results are constants (JAX and Torch).
-      mask: bool[T, ...], which steps there are. masked: whether credit passes the others. segment_ids: int[T, ...],
-        which sequence a step belongs to. See the docstring of the package.
-      time_axis: which axis of r_t is time.
+      mask: bool[T, ...], true for the steps that exist. masked: "pass" or "stop", whether rewards pass masked steps.
+        segment_ids: int[T, ...], the sequence of each step. See the docstring of the package.
+      time_axis: axis of time in r_t.
 
     Returns:
       float[T, ...]: targets for the states at 0..T−1; 0 where masked.
@@ -63,7 +63,7 @@ def discounted_returns(
 
     Args:
       r_t, discount_t: float[T, ...], as in `lambda_returns`.
-      v_t: float[T, ...] or one number; only the value of s_T is read, unless there is a mask or there are segments.
+      v_t: float[T, ...] or one number; without a mask and segments only the value of s_T is read.
       stop_target_gradients, mask, masked, segment_ids, time_axis: as in `lambda_returns`.
 
     Returns:
@@ -89,13 +89,13 @@ def n_step_bootstrapped_returns(
     *,
     time_axis: int = 0,
 ) -> Array:
-    """n-step returns: the recursion of `lambda_returns`, started at v no more than n steps ahead.
+    """n-step returns: the recursion of `lambda_returns`, started at v at most n steps ahead.
 
         Gₜ₋₁ = rₜ + γₜ(rₜ₊₁ + γₜ₊₁(… (rₜ₊ₙ₋₁ + γₜ₊ₙ₋₁vₜ₊ₙ₋₁)))   for λ = 1
 
     Args:
       r_t, discount_t, v_t, lambda_t: float[T, ...], as in `lambda_returns`.
-      n: number of rewards to add up before bootstrapping; fewer near the end, where v_T is as far as one can see.
+      n: number of rewards before bootstrapping; fewer near the end, where the return bootstraps at v_T.
       stop_target_gradients, time_axis: as in `lambda_returns`.
 
     Returns:
@@ -121,7 +121,7 @@ def td_lambda(
     segment_ids: Array | None = None,
     time_axis: int = 0,
 ) -> Array:
-    """TD(λ) errors: λ-returns less the values they are targets for.
+    """TD(λ) errors: λ-returns minus the values of the same states.
 
         eₜ₋₁ = Gₜ₋₁ − vₜ₋₁
 

@@ -37,12 +37,12 @@ def retrace(
 
     Args:
       q_tm1, q_t: float[T, ..., A], action values at 0..T−1 and at 1..T; actions are the last axis.
-      a_tm1, a_t: int[T, ...], actions taken there.
+      a_tm1, a_t: int[T, ...], the actions taken at 0..T−1 and at 1..T.
       r_t, discount_t: float[T, ...], as in `lambda_returns`.
       pi_t: float[T, ..., A], probabilities of the target policy π at 1..T.
       mu_t: float[T, ...], the behaviour policy's probabilities of the actions a_t.
       lambda_: float[T, ...] in [0, 1], or one number for all; may depend on (s_t, a_t).
-      eps: added to μ, against division by zero.
+      eps: added to μ to avoid division by zero.
       stop_target_gradients: whether only the gradient of q_tm1 passes (JAX and Torch).
       mask, masked, segment_ids, time_axis: as in `lambda_returns`.
 
@@ -62,8 +62,8 @@ def retrace(
     c_t = arrays["lambda_"] * backend.xp.clip(ratio, None, 1.0)
     if mask is not None:  # π of a masked step does not add up to 1
         c_t = backend.xp.where(given.mask, c_t, 1.0)
-    said = {"v_t": (pi_t * q_t).sum(-1), "q_t": backend.pick("a_t", q_t, a_t), "c_t": c_t}
-    step = given.with_arrays(r_t=arrays["r_t"], discount_t=arrays["discount_t"], **said)
+    expected = {"v_t": (pi_t * q_t).sum(-1), "q_t": backend.pick("a_t", q_t, a_t), "c_t": c_t}
+    step = given.with_arrays(r_t=arrays["r_t"], discount_t=arrays["discount_t"], **expected)
     targets = backend.solve(step, OFF_POLICY, stop_target_gradients)
     return given.unmasked(targets - backend.pick("a_tm1", q_tm1, a_tm1))
 
@@ -80,7 +80,7 @@ def retrace_continuous(
     *,
     time_axis: int = 0,
 ) -> Array:
-    """Retrace errors where actions are no list: from Q of the actions taken and the values of the states.
+    """Retrace errors for continuous actions: from Q of the actions taken and the values of the states.
 
         Gₜ₋₁ = rₜ + γₜ[vₜ + cₜ(Gₜ − qₜ)],   cₜ = λₜ min(1, ρₜ),   c_T = 0;   eₜ₋₁ = Gₜ₋₁ − qₜ₋₁
 
@@ -89,7 +89,7 @@ def retrace_continuous(
       q_t, log_rhos: float[T−1, ...], Q and log(π/μ) of the actions taken at 1..T−1.
       lambda_: float[T−1, ...] in [0, 1], or one number for all.
       stop_target_gradients: whether only the gradient of q_tm1 passes (JAX and Torch).
-      time_axis: which axis of r_t is time.
+      time_axis: axis of time in r_t.
 
     Returns:
       float[T, ...]: errors at 0..T−1.
@@ -129,7 +129,7 @@ def vtrace(
 
         eₜ₋₁ = min(ρ̄, ρₜ₋₁)(rₜ + γₜvₜ − vₜ₋₁) + γₜ λₜ min(1, ρₜ₋₁) eₜ,   e_T = 0
 
-    The target is v_tm1 + e. λ_t belongs to the state s_t, as in `lambda_returns`; ρ_{t−1} to the action that led to it.
+    The target is v_tm1 + e. λ_t belongs to the state s_t, as in `lambda_returns`, and ρ_{t−1} to the action before it.
 
     Args:
       v_tm1, v_t: float[T, ...], values at 0..T−1 and at 1..T.
@@ -138,8 +138,8 @@ def vtrace(
       lambda_: float[T, ...] in [0, 1], or one number for all.
       clip_rho_threshold: ρ̄, the largest weight of a TD error.
       stop_target_gradients: whether only the gradient of v_tm1 passes, as −1 per error (JAX and Torch).
-      sample_mask: bool[T, ...], which steps there are: `mask` of the other functions, by its name in rlax. Masked steps
-        give 0 here; there, the error of the next step that is not masked.
+      sample_mask: bool[T, ...], true for the steps that exist: `mask` of the other functions, with its name in rlax.
+        The result at a masked step is 0; in rlax it is the error of the next unmasked step.
       masked, segment_ids, time_axis: as in `lambda_returns`.
 
     Returns:
@@ -165,10 +165,10 @@ def leaky_vtrace(
     segment_ids: Array | None = None,
     time_axis: int = 0,
 ) -> Array:
-    """V-trace whose clipped ratios are mixed with those that are not (Zahavy et al., 2020).
+    """V-trace with a mixture of clipped and unclipped ratios (Zahavy et al., 2020).
 
     Args:
-      alpha_: weight of the clipped ratios. Others: as in `vtrace`.
+      alpha_: weight of the clipped ratios. Other arguments: as in `vtrace`.
 
     Returns:
       float[T, ...]: errors at 0..T−1; 0 where masked.
@@ -181,7 +181,7 @@ def leaky_vtrace(
 
 
 class VTraceOutput(NamedTuple):
-    """What `vtrace_td_error_and_advantage` returns, as in rlax."""
+    """Result of `vtrace_td_error_and_advantage`, as in rlax."""
 
     errors: Array
     pg_advantage: Array
@@ -209,10 +209,10 @@ def vtrace_td_error_and_advantage(
 
         qₜ₋₁ = rₜ + γₜ[(1 − λₜ)vₜ + λₜ(vₜ + eₜ)],   Aₜ₋₁ = min(ρ̄_pg, ρₜ₋₁)(qₜ₋₁ − vₜ₋₁)
 
-    e_t is 0 where no step follows. The numbers are rlax's where v_t is v_tm1 one step later.
+    e_t is 0 if no step follows. The results equal rlax's if v_t is v_tm1 one step later.
 
     Args:
-      clip_pg_rho_threshold: ρ̄_pg. Others: as in `vtrace`.
+      clip_pg_rho_threshold: ρ̄_pg. Other arguments: as in `vtrace`.
 
     Returns:
       errors, pg_advantage and q_estimate, float[T, ...] each; 0 where masked.
@@ -246,7 +246,7 @@ def importance_corrected_td_errors(
         eₜ₋₁ = ρₜ₋₁(rₜ + γₜvₜ − vₜ₋₁ + γₜ λₜ eₜ),   e_T = 0
 
     Args:
-      values: float[T+1, ...], values of s_0..s_T. Others: as in `vtrace`.
+      values: float[T+1, ...], values of s_0..s_T. Other arguments: as in `vtrace`.
 
     Returns:
       float[T, ...]: errors at 0..T−1.

@@ -1,17 +1,17 @@
 """λ from a policy or its critic.
 
-Where every transition is deterministic, as in text, the policy is the model of what comes next.
+If every transition is deterministic, as in text, the policy is the model of the next state.
 
-| λ of a state | formula | depends on what came |
+| λ of a state | formula | depends on the sampled action |
 |---|---|---|
-| realised | π(aₜ\\|sₜ), as in the paper | yes: the values that are learned are no longer those of the policy |
+| realised | π(aₜ\\|sₜ), as in the paper | yes: the learned values are no longer those of the policy |
 | expected | Σ_a π(a\\|sₜ)² | no |
 | entropy | exp(−H(π(·\\|sₜ))) | no |
-| length | 1 − 1/(α l), VAPO's rule for a sequence of l tokens | on the length alone |
+| length | 1 − 1/(α l), VAPO's rule for a sequence of l tokens | only on the length |
 | value kernel | (1 + 2v/τ²)^(−½), v the variance of the next value | no |
-| unexplained | the share of the variance of returns that a critic's values leave unexplained | on the batch |
+| unexplained | 1 − explained variance of a critic's values | on the batch |
 
-λ at t belongs to the state that step t leaves, as `gae` and `token_gae` take it.
+λ at t belongs to the state that step t leaves, as in `gae` and `token_gae`.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ PolicyLambda: TypeAlias = Literal["expected", "realised", "entropy"]
 
 
 class LogProbsAndLambda(NamedTuple):
-    """What `log_probs_and_lambda` returns."""
+    """Result of `log_probs_and_lambda`."""
 
     log_probs: Array
     lambda_: Array
 
 
 def log_probs_and_lambda(logits: Array, actions: Array, kind: PolicyLambda = "expected") -> LogProbsAndLambda:
-    """log π(aₜ|sₜ), which a trainer needs anyway, and λₜ from the same exponentials.
+    """log π(aₜ|sₜ), as a trainer needs it, and λₜ from the same exponentials.
 
     Args:
-      logits: float[..., A], any real numbers; −∞ for actions that cannot be taken.
-      actions: int[...], those taken.
-      kind: which λ; see the docstring of the module.
+      logits: float[..., A], any real numbers; −∞ for illegal actions.
+      actions: int[...], the actions taken.
+      kind: the type of λ; see the docstring of the module.
 
     Returns:
-      (log_probs, lambda_), float[...] each, in float32 where logits have 16 bits. The gradient of log_probs passes;
-      λ is a constant.
+      (log_probs, lambda_), float[...] each, in float32 if logits have 16 bits. log_probs has a gradient; λ is a
+      constant.
     """
     if kind not in ("expected", "realised", "entropy"):
         raise ValueError(f"kind: got {kind!r}, takes 'expected', 'realised' or 'entropy'")
@@ -66,10 +66,10 @@ def log_probs_and_lambda(logits: Array, actions: Array, kind: PolicyLambda = "ex
 
 
 def length_lambda(mask: Array, alpha: float = 0.05, *, time_axis: int = -1) -> Array:
-    """λ = 1 − 1/(α l) for sequences of l tokens that are not masked (VAPO, Yue et al., 2025); at least 0.
+    """λ = 1 − 1/(α l), at least 0, for sequences of l unmasked tokens (VAPO, Yue et al., 2025).
 
     Args:
-      mask: bool[B, T]. alpha: larger is nearer to 1.
+      mask: bool[B, T]. alpha: a larger α gives a λ nearer to 1.
 
     Returns:
       float[B, 1]: one λ per sequence.
@@ -80,11 +80,12 @@ def length_lambda(mask: Array, alpha: float = 0.05, *, time_axis: int = -1) -> A
 
 
 def value_kernel_lambda(variance: Array, tau: Array) -> Array:
-    """λ = (1 + 2v/τ²)^(−½): the chance that two draws of a Gaussian next value, of variance v, cannot be told apart.
+    """λ = (1 + 2v/τ²)^(−½): mean Gaussian kernel, of width τ, between two samples of a next value with variance v.
 
     Args:
-      variance: float[...], of γV(s′) given the state, as a critic tells it: over next tokens, or across an ensemble.
-      tau: float[...] or one number, which differences matter: a share, such as 0.3, of the TD errors' root mean square.
+      variance: float[...], of γV(s′) given the state, from a critic: over next tokens, or across an ensemble.
+      tau: float[...] or one number, the scale of differences that matter: for example 0.3 times the root mean square
+        of the TD errors.
     """
     arguments = {"variance": variance, "tau": tau}
     backend, kinds = backend_of(arguments), {name: KINDS[name] for name in arguments}
@@ -94,11 +95,11 @@ def value_kernel_lambda(variance: Array, tau: Array) -> Array:
 
 
 def unexplained_lambda(values: Array, returns: Array, mask: Array | None = None) -> Array:
-    """λ = Σ(G − v)² / Σ(G − Ḡ)², at most 1: whole returns beside a critic that knows nothing, less the more it knows.
+    """λ = 1 − explained variance = Σ(G − v)² / Σ(G − Ḡ)², at most 1: full returns for an uninformative critic.
 
     Args:
-      values: float[...], of a critic that has not learned from these returns yet.
-      returns: float[...], what followed; [B, 1] for one per sequence. mask: bool[...], which steps count; all if None.
+      values: float[...], of a critic that has not yet been trained on these returns.
+      returns: float[...]; [B, 1] for one per sequence. mask: bool[...], true for the steps to use; None for all.
 
     Returns:
       One number for the batch, of rank 0; 1 if all returns are equal up to rounding.

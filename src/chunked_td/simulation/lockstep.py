@@ -1,12 +1,11 @@
 """Many runs in lockstep, one episode at a time: for λ that networks compute for all runs together.
 
-    lockstep.roll_out()       # every run plays an episode; nothing is learned yet
-    answers = …               # of its states, actions and policies: what a reading makes of the episodes
+    lockstep.roll_out()       # every run plays an episode without learning
+    answers = …               # outputs of the networks for its states, actions and policies
     lockstep.learn(answers)   # every run computes its λs and makes its updates (Prop. 1)
 
-The runs are those of `run.Run`, whose arrays are views of arrays of all runs; one call of a compiled entry takes the
-addresses of some of them. λ is computed by the same formula as everywhere, from what the networks answered
-(`simulation.readers`).
+The arrays of each `run.Run` are views of arrays of all runs; one call of a compiled entry takes the addresses of some
+of them. λ is computed by the λ source's own kernel from the outputs of the networks (`simulation.readers`).
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ read, read_local = slot("arrays", "read"), slot("arrays", "read_local")
 
 
 class Later(NamedTuple):
-    """The λ source of a run whose λs are computed after the episode."""
+    """λ source of a run whose λs are computed after the episode."""
 
     zero: float = 0.0
 
     def lambda_t(source, step, i):  # pyright: ignore[reportSelfClsParameterName]
-        """Not known yet."""
+        """Return 0, a placeholder."""
         return 0.0
 
 
@@ -49,26 +48,28 @@ PAST_EPSILON, LEARNING, PLAYING = range(3)
 
 
 class Turn(NamedTuple):
-    """A run, and what it does in one call."""
+    """A run, and its tasks in one call."""
 
     scene: Scene
-    whole: Any  # the λ source of runs with one λ
-    parts: Any  # that of runs with a λ per reward component
+    whole: Any  # λ source of runs with one λ
+    parts: Any  # λ source of runs with a λ per reward component
     reader: Any
-    answers: Annotated[np.ndarray, "float32[T, m]"]  # of the networks
-    column: Annotated[np.ndarray, "int64[1]"]  # where the number for the whole percept stands; −1: one per part
-    now: Annotated[np.ndarray, "float64[3]"]  # ε of the episode behind; whether to learn from it; whether to play on
+    answers: Annotated[np.ndarray, "float32[T, m]"]  # outputs of the networks
+    column: Annotated[np.ndarray, "int64[1]"]  # column of the number for the whole percept; −1: one per part
+    now: Annotated[
+        np.ndarray, "float64[3]"
+    ]  # ε of the played episode; whether to learn from it; whether to play the next
 
 
 def turn_many(addresses, first, last):
-    """Let the runs first..last−1, whose addresses stand at `addresses`, take their turn."""
+    """Call `take_turn` for runs first..last−1; `addresses` is the address of an array of their addresses."""
     for b in range(first, last):
         take_turn(word_at(addresses + 8 * b))
     return 0
 
 
 def take_turn(address):
-    """Learn from the episode behind, play the next one, or both. A run that has set its `watch` does neither."""
+    """Learn from the played episode, play the next one, or both. A run that has set its `watch` does neither."""
     kept, here = read(address), read_local(address)
     carry(kept.scene, here.scene)
     if kept.now[LEARNING] > 0.0 and here.scene.m.watch[0] == 0:
@@ -81,7 +82,7 @@ def take_turn(address):
 
 
 def enter_lambda(turn, column, epsilon):
-    """λ of every step of the episode behind, from what the networks answered about it."""
+    """Write λ of every step of the played episode, from the outputs of the networks."""
     m, stage = turn.scene.m, turn.scene.stage
     memory, record, A = m.memory, stage.record, m.rule.n_actions
     length, previous = memory.length[0], -1
@@ -109,7 +110,7 @@ def enter_lambda(turn, column, epsilon):
 
 
 def answering(reader: Any) -> Any:
-    """The class of the model that a reader gives."""
+    """Class of the model that a reader returns."""
     kinds = {NumberReader: GivenNumbers, OutcomeReader: NetworkOutcomes}
     return kinds.get(type(reader), Predictions)
 
@@ -119,20 +120,20 @@ class LockstepRuns:
 
     Args:
       dynamics, learner, discount, epsilons: as in `Run`.
-      lambda_source: of runs with one λ. part_source: of runs with a λ per reward component, where there are both.
-      reader: turns the networks' answers into a model, see `simulation.readers`.
+      lambda_source: of runs with one λ. part_source: of runs with a λ per reward component, if there are both.
+      reader: makes a model of the networks' outputs, see `simulation.readers`.
       seeds, step_sizes: one of each per run.
-      columns: where a run finds the number for the whole percept among the answers; −1 for runs with a λ per reward
-        component. Default: column 0.
-      threads: at a time; default: as many as pay, at most one per core. Results do not depend on it.
+      columns: column of the number for the whole percept in the outputs, for each run; −1 for runs with a λ per reward
+        component. Default: 0.
+      threads: number of threads. Default: by the number of updates, at most one per core. Results do not depend on it.
 
     Attributes:
       states, actions, policies, lengths: of the latest episode, int16[B, T + 1, c], int16[B, T], float64[B, T, A] (of
         x_0 to x_{T−1}) and int64[B].
       values: float64[B, rows, d], the tables of values. totals, envs: of all runs.
-      watch: int64[B], 0 for runs that learn, else why a run has stopped (`learners.state`).
-      diverged: int64[B], the episode (from 0) in which a run's learning diverged, −1 where it has not. Such a run
-        plays and learns no more; its latest episode stays in the record.
+      watch: int64[B], 0 for runs that learn, else the reason why a run has stopped (`learners.state`).
+      diverged: int64[B], the episode (from 0) in which a run's learning diverged, −1 for none. Such a run stops; its
+        latest episode stays in the record.
     """
 
     def __init__(
@@ -164,14 +165,14 @@ class LockstepRuns:
         self._width = max(parts, int(self.columns.max()) + 1, reader.width)  # numbers per step that are read
         self.step_sizes = np.asarray(step_sizes, np.float64)
         self._lay_out(runs, (lambda_source, part_source or lambda_source), reader, dynamics)
-        # w threads take work/w and w times what it costs to wake one, about 2,000 updates of a number: least at √
+        # w threads take work/w + w·c; the cost c of waking one is about 2,000 updates, so the best w is √(work/c)
         numbers = self.size * dynamics.horizon * dynamics.n_rewards
         workers = max(1, min(check_threads(threads), round(math.sqrt(numbers / 2000))))
         self._bounds = np.linspace(0, self.size, workers + 1).astype(int).tolist()
         self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
 
     def _lay_out(self, runs: Sequence[Run], sources: Any, reader: Any, dynamics: Any) -> None:
-        """Lay the arrays of all runs side by side, and link the entry for them."""
+        """Stack the arrays of all runs, and link the entry for them."""
         sizes = {"S": 0, "A": dynamics.n_actions, "d": dynamics.n_rewards}
         self.scenes = stacked([run.scene for run in runs])
         self.readers = stacked([reader] * self.size)
@@ -199,19 +200,19 @@ class LockstepRuns:
         self.lengths, self.watch, self.values = m.memory.length[:, 0], m.watch[:, 0], m.tables.values
 
     def _each_turn(self, program: Program) -> Any:
-        """`turn_many` left in Python."""
+        """`turn_many` in Python."""
         one = program(take_turn, 0)
         return lambda addresses, first, last: [one(int(self.addresses[b])) for b in range(first, last)]
 
     def roll_out(self) -> None:
-        """Every run plays one episode; its updates wait for `learn`."""
+        """Play one episode of every run; `learn` makes its updates."""
         self._turn(learning=False, playing=True)
 
     def learn(self, answers: np.ndarray, *, roll_on: bool = False) -> None:
-        """Finish the episode of `roll_out`, and play the next one if you are to `roll_on`.
+        """Make the updates of the episode of `roll_out`, and play the next one if `roll_on`.
 
         Args:
-          answers: of the networks about every step, float32[B, T], or float32[B, T, m] to choose `columns` from.
+          answers: outputs of the networks for every step, float32[B, T], or float32[B, T, m] with the `columns`.
         """
         values = np.asarray(answers, np.float32)
         values = values if values.ndim == 3 else values[..., None]
@@ -222,7 +223,7 @@ class LockstepRuns:
                 f"{self._width}, got {np.shape(answers)}"
             )
         if not np.isfinite(values).all():
-            raise ValueError("answers must be finite, got entries that are not")
+            raise ValueError(f"answers must be finite, got {values[~np.isfinite(values)][0]}")
         self.answers[:] = values[..., : self._width]
         self._turn(learning=True, playing=roll_on)
 
@@ -238,6 +239,6 @@ class LockstepRuns:
         else:
             list(self._pool.map(lambda bounds: self._turn_many(table, *bounds), slices))
         if self.watch.any():
-            for b in np.flatnonzero((self.watch != 0) & (self.diverged < 0)):  # those that have stopped in this turn
+            for b in np.flatnonzero((self.watch != 0) & (self.diverged < 0)):  # runs that stopped in this turn
                 check_dynamics(self.name, int(self.watch[b]), self.episode - 1)
                 self.diverged[b] = self.episode - 1 - int(playing)

@@ -1,8 +1,8 @@
-"""Runs whose λ comes from networks: all runs of one or several arms in lockstep, and one program on the device.
+"""Runs with λ from networks: all runs of one or several arms in lockstep, and one program on the device.
 
-Per episode: every run plays (host, compiled), the networks train on what each has seen and answer (device), every run
-computes its λs and learns (host). Arms that share environment, learner and network travel together: the device takes
-hardly longer for more networks.
+Per episode: every run plays (host, compiled), the networks train on its transitions and return predictions (device),
+every run computes its λs and learns (host). Arms with the same environment, learner and network share a program,
+because the time on the device depends little on the number of networks.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from chunked_td.simulation.simulate import (
 )
 
 PRECISION = "tf32"
-"""Of matrix products on a GPU, unless told; CPUs use float32, with which two studies compare it."""
+"""Default precision of matrix products on a GPU; CPUs use float32, and two studies compare both."""
 
 Config = Any
-"""A `NetworkConfig`, or a function `config(dynamics)` that gives one: it is called while Numba compiles elsewhere."""
+"""A `NetworkConfig`, or a function `config(dynamics)` that returns one; it runs while another process compiles."""
 
 NoisySteps = Callable[[Any, Any, int], np.ndarray]
 """(dynamics, environments of all runs, number of runs) -> bool[B, T]: steps that count as noisy in the diagnostics."""
@@ -46,7 +46,7 @@ NoisySteps = Callable[[Any, Any, int], np.ndarray]
 
 @dataclass(frozen=True)
 class ArmRuns:
-    """The runs of one arm: its λ source, and a seed and a step size for each."""
+    """Runs of one arm: its λ source, and a seed and a step size for each run."""
 
     lambda_source: LambdaSource
     seeds: np.ndarray
@@ -68,14 +68,14 @@ def run_together(
     precision: str = PRECISION,
     report: Callable[[int], None] | None = None,
 ) -> list[Runs]:
-    """Runs of several arms as one program, or as several where the device has no room; a result for each arm.
+    """Run several arms as one program, or as several if they do not fit on the device; return a result for each arm.
 
-    Arguments that are not listed: as in `chunked_td.simulation.simulate`.
+    Other arguments: as in `chunked_td.simulation.simulate`.
 
     Args:
       arms: λ source, seeds and step sizes of each arm.
       precision: of matrix products on a GPU, one of `chunked_td.models.neural.world.PRECISIONS`.
-      report: called with the number of finished episodes at every record.
+      report: called at every record with the number of finished episodes.
     """
     settings = check_settings(
         dynamics, learner, arms[0].lambda_source, "counts", "offline", discount, epsilon, episodes
@@ -102,7 +102,7 @@ def run_together(
     except NoRoom as problem:
         if problem.fit < 1:
             raise
-        print(f"note: {problem}; {problem.fit} at a time, then", file=sys.stderr)
+        print(f"note: {problem}; running {problem.fit} at a time", file=sys.stderr)
         fit = problem.fit
     found: list[list[Runs]] = [[] for _ in arms]
     for portion in portions([len(arm.seeds) for arm in arms], fit):
@@ -115,7 +115,7 @@ def run_together(
 
 
 def portions(sizes: Sequence[int], most: int) -> list[dict[int, slice]]:
-    """Arms of these sizes cut into programs of at most `most` runs: which part of which arm is in each."""
+    """Split arms of these sizes into programs of at most `most` runs: {arm: slice of its runs} for each program."""
     bounds = np.cumsum([0, *sizes])
     result = []
     for first in range(0, int(bounds[-1]), most):
@@ -126,7 +126,7 @@ def portions(sizes: Sequence[int], most: int) -> list[dict[int, slice]]:
 
 
 def _joined(parts: Sequence[Runs]) -> Runs:
-    """Runs of one arm that came from several programs."""
+    """Concatenate runs of one arm from several programs."""
     names = ("misses", "misses_at", "probes_at", "returns_at", "steps", "diverged")
     arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     numbers = {name: np.concatenate([part.diagnostics[name] for part in parts]) for name in parts[0].diagnostics}
@@ -141,12 +141,13 @@ def _train(
     rows: np.ndarray,
     report: Callable[[int], None] | None,
 ) -> list[Any]:
-    """Play up to the last of `marks`; a record at each."""
+    """Play to the last of `marks`; return a record for each mark."""
     records: list[Any] = []
     lockstep.roll_out()
     for episode in range(1, marks[-1] + 1):
         if ((lockstep.lengths != dynamics.horizon) & (lockstep.diverged < 0)).any():
-            raise ValueError(f"networks in lockstep need episodes of one length, {dynamics.horizon}, got other lengths")
+            lengths = sorted(set(lockstep.lengths.tolist()))
+            raise ValueError(f"networks in lockstep need episodes of length {dynamics.horizon}, got lengths {lengths}")
         answer = world.episode(lockstep.states, lockstep.actions, lockstep.policies)
         answer.copy_to_host_async()
         due = episode == marks[len(records)]
@@ -162,11 +163,11 @@ def _train(
 
 @dataclass(frozen=True)
 class Question:
-    """What the device has to answer for some arms, and where each arm finds its answer.
+    """Numbers that the device computes for some arms, and the column for each arm.
 
     Attributes:
       name, expected, groups, only_taken: of a `chunked_td.lambdas.on_device.Reading`.
-      whole: the column of the number for the whole percept, where λ is not one per reward.
+      whole: column of the number for the whole percept, for arms with one λ.
     """
 
     name: str
@@ -202,38 +203,43 @@ def number_asked(source: LambdaSource, bootstrap: int) -> tuple[str, bool] | Non
 
 
 def question_of(sources: Sequence[LambdaSource], learner: str, dynamics: Any) -> Question:
-    """The one question that serves arms with these λ sources; an error if there is none."""
+    """The `Question` that all these λ sources share; a ValueError if there is none."""
     bootstrap = BOOTSTRAPS[learner]
     inputs = [source.inputs(bootstrap) for source in sources]
     for source in sources:
         if source.learns:
             raise ValueError(
-                f"lambda_source: {source!r} learns from step to step, and with networks in lockstep λ comes after the "
-                f"episode; it takes counts or the true model here, and a NeuralModel in agent.learn"
+                f"lambda_source must not learn between steps with networks in lockstep, where λ is computed after the "
+                f"episode, got {source!r}; use counts or the true model, or a NeuralModel in agent.learn"
             )
     if any(one & COUNTED for one in inputs):
-        questions = [source.asks(bootstrap) for source in sources]
-        raise ValueError(f"lambda_source: networks predict what comes next, {sources} asks {questions}: take counts")
-    asked = {number_asked(source, bootstrap) for source in sources}
-    asked |= {None for one in inputs if "legal" in one and _has_choices(dynamics)}
+        raise ValueError(
+            f"lambda_source must need only predictions of the next state with networks, got {sources}, which ask "
+            f"{[source.asks(bootstrap) for source in sources]}; use counts"
+        )
+    questions = {number_asked(source, bootstrap) for source in sources}
+    questions |= {None for one in inputs if "legal" in one and _has_choices(dynamics)}
     parts = {_groups(source, dynamics) for source in sources if source.per_component}
     if len(parts) > 1:
-        raise ValueError("lambda_source: arms with different components cannot share a program; run them one by one")
+        raise ValueError("lambda_source: arms with different components cannot share a program; run them separately")
     groups = parts.pop() if parts else None
-    if None not in asked:
-        names, expected = {name for name, _ in asked}, {flag for _, flag in asked}  # type: ignore[misc]
+    if None not in questions:
+        names, expected = {name for name, _ in questions}, {flag for _, flag in questions}  # type: ignore[misc]
         whole = {getattr(source, "policy_noise", True) for source in sources if not source.per_component}
         if len(expected) == 1 and len(names) == 1 and len(whole) <= 1:  # runs with one λ share one formula
             return Question(names.pop(), expected.pop(), groups)
         if expected == {False} and names == {"factored", "expected_sarsa"}:
             return Question("both", False, groups, whole=dynamics.n_rewards)
     if len(set(sources)) > 1:
-        raise ValueError(f"lambda_source: {sources} ask networks different questions; run these arms one by one")
+        raise ValueError(f"lambda_source: {sources} need different predictions; run these arms separately")
     every, realised = inputs[0] & {"overlaps", "outcomes"}, inputs[0] & {"outcome", "parts"}
     if every and realised:
-        raise ValueError(f"lambda_source: {sources[0]!r} may ask what came, or all that could have come, not both")
+        raise ValueError(
+            f"lambda_source must need the sampled next state or all possible ones with networks, not both, got "
+            f"{sources[0]!r}"
+        )
     if not every and not realised:
-        raise ValueError(f"lambda_source: {sources[0]!r} asks no model; it needs no network")
+        raise ValueError(f"lambda_source must need a model with networks, got {sources[0]!r}, which needs none")
     return Question("outcomes" if every else "chances", only_taken=bool(every) and "policy" not in inputs[0])
 
 
@@ -246,14 +252,14 @@ def can_share(sources: Sequence[LambdaSource], learner: str, dynamics: Any) -> b
     return True
 
 
-def _has_choices(dynamics: Any, episodes: int = 3) -> bool:
-    """Whether states after the first offer more than one action, as far as some random episodes tell."""
+def _has_choices(dynamics: Any) -> bool:
+    """Whether a state after the first has several legal actions in one of three random episodes."""
     env, rng, masks = independent_copy(dynamics), np.random.default_rng(0), legal_masks(dynamics)
     stream = Draws.of(np.random.SeedSequence(0)).stream
     state, reward = np.zeros(len(dynamics.nvec), np.int64), np.zeros(dynamics.n_rewards)
     if hasattr(env, "prepare"):
         env.prepare(env, stream)
-    for _ in range(episodes):
+    for _ in range(3):
         env.reset(env, stream, state)
         legal = np.flatnonzero(masks[env.legal(env, state)])
         for _ in range(dynamics.horizon):
@@ -266,7 +272,7 @@ def _has_choices(dynamics: Any, episodes: int = 3) -> bool:
 
 
 def _groups(source: LambdaSource, dynamics: Any) -> tuple[tuple[int, ...], ...] | None:
-    """Which state components decide each reward; None where it is one each."""
+    """State components that determine each reward; None if reward i belongs to component i."""
     table = component_parts(source, dynamics.n_rewards, len(dynamics.nvec))
     groups = tuple(tuple(np.flatnonzero(row).tolist()) for row in table)
     return None if groups == tuple((i,) for i in range(len(dynamics.nvec))) else groups
@@ -275,7 +281,7 @@ def _groups(source: LambdaSource, dynamics: Any) -> tuple[tuple[int, ...], ...] 
 def _assemble(
     dynamics: Any, arms: Sequence[ArmRuns], config: Config, question: Question, settings: dict[str, Any], precision: str
 ) -> tuple[Any, LockstepRuns]:
-    """The device's program and the host's runs. Both compile at the same time, in a process each."""
+    """Program of the device and runs of the host. They compile at the same time, each in its own process."""
     seeds = np.concatenate([arm.seeds for arm in arms])
     first = {**settings, "epsilons": settings["epsilons"][:1]}
     one_each = [ArmRuns(arm.lambda_source, arm.seeds[:1], arm.step_sizes[:1]) for arm in arms]
@@ -327,14 +333,14 @@ def _lockstep(
 def warm_up(
     dynamics: Any, arms: Sequence[ArmRuns], config: Config, question: Question, settings: dict[str, Any]
 ) -> None:
-    """Compile what the runs will call, into the cache on disk, with a throw-away run."""
+    """Compile the kernels of the runs into the cache on disk, with a throw-away run."""
     _lockstep(dynamics, arms, config, question, settings).roll_out()
 
 
 def _elsewhere(work: Callable[..., None], dynamics: Any, *arguments: Any) -> AbstractContextManager[Any]:
-    """Call `work` in a process of its own meanwhile; a thread would fight JAX for the interpreter's lock.
+    """Call `work` in another process during the `with` block; a thread would compete with JAX for Python's lock.
 
-    Once in a process: what it has compiled it need not look up.
+    It is called once per process: compiled kernels stay in memory.
     """
     known = turn_many in _WARM or not COMPILED or not type(dynamics).__module__.startswith("chunked_td.")
     _WARM.add(turn_many)
@@ -346,7 +352,7 @@ _WARM: set[Any] = set()
 
 
 class NoRoom(MemoryError):
-    """A program that the device has no room for; `fit` is how many networks it has room for."""
+    """Error of a program that does not fit on the device; `fit` networks do."""
 
     def __init__(self, message: str, fit: int) -> None:
         super().__init__(message)
@@ -354,16 +360,17 @@ class NoRoom(MemoryError):
 
 
 def check_memory(config: Config, horizon: int, runs: int) -> None:
-    """Refuse a program that cannot fit on the device, before it is begun."""
+    """Raise NoRoom before the start of a program that does not fit on the device."""
     import jax
 
-    from chunked_td.models.neural import networks, replay
+    from chunked_td.models.neural import replay
 
     device = jax.devices()[0]
     limit = (device.memory_stats() or {}).get("bytes_limit")
     rows = replay.slots(config.capacity, horizon) * replay.row_width(config) * replay.row_dtype(config).itemsize
     batches = (horizon // config.train_every) * config.batch_size * (len(config.nvec) + config.actions) * 4
-    each = 2 * networks.network_bytes(config) + rows + 3 * batches
+    network = 4 * 4 * config.parameters  # parameters, gradient and two moments in float32
+    each = 2 * network + rows + 3 * batches
     if limit is not None and runs * each > 0.9 * limit:
         raise NoRoom(
             f"{runs} networks need about {runs * each / 2**30:.1f} GiB, {device.device_kind} has "
@@ -375,9 +382,9 @@ def check_memory(config: Config, horizon: int, runs: int) -> None:
 
 
 def _record(world: Any, lockstep: LockstepRuns, rows: np.ndarray, episode: int) -> tuple[Any, ...]:
-    """Where every run stands: misses, probed values, returns, and how its network did since the last record.
+    """Record of every run: misses, probed values, returns, and diagnostics of its network since the last record.
 
-    Runs that diverged count as in `Runs`: a miss for every episode not played, NaN for the rest.
+    Runs that diverged count as in `Runs`: a miss for every episode not played, NaN for the other numbers.
     """
     seen = world.diagnostics()
     numbers = {
@@ -399,13 +406,13 @@ def _record(world: Any, lockstep: LockstepRuns, rows: np.ndarray, episode: int) 
 
 
 def _mean_lambda(lambdas: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """float[B]: the λ that each run uses, averaged over components where it uses one each."""
+    """float[B]: the λ of each run; if it has one per component, their mean."""
     each = lambdas if columns.max() < 1 else lambdas[:, :-1]
     return np.where(columns < 0, each.mean(axis=1), lambdas[np.arange(len(columns)), np.maximum(columns, 0)])
 
 
 def _result(lockstep: LockstepRuns, records: Sequence[Any], part: slice) -> Runs:
-    """The runs of one arm."""
+    """Results of the runs of one arm."""
     misses, probed, returned, numbers = zip(*records, strict=True)
     misses_at = np.stack(misses, axis=1)[part]
     return Runs(

@@ -1,8 +1,7 @@
-"""Kernels of the simulation: whole episodes without touching Python.
+"""Kernels of the simulation: whole episodes in compiled code.
 
-They call the kernels that `agent.step` calls, in the same order, on the same random numbers. An environment is a
-NamedTuple with static kernels (`envs.protocol`). Small arrays lie on the stack, where the compiler keeps them in
-registers.
+They call the kernels of `agent.step`, in the same order, with the same random numbers. An environment is a NamedTuple
+with static kernels (`envs.protocol`). Small arrays are on the stack, so the compiler can keep them in registers.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from chunked_td.learners.core import (
 )
 
 NO_STATE, NO_ACTIONS, NO_END, NO_DRAWS = 4, 8, 16, 32
-"""What may be wrong with an environment's dynamics, as bits of `watch`: a state outside `nvec`, a number of legal
-actions outside 1..A, an episode longer than `horizon`, more random numbers taken than `draws` says."""
+"""Faults of an environment's dynamics, as bits of `watch`: a state outside `nvec`, a number of legal actions outside
+1..A, an episode longer than `horizon`, more random numbers than `draws`."""
 
 truth_for, leave = slot("model", "truth", None), slot("model", "leave", None)
 model_has_room, view_has_room = slot("model", "has_room", True), slot("view", "has_room", True)
@@ -46,7 +45,7 @@ class Record(NamedTuple):
 
 
 class LambdaSums(NamedTuple):
-    """λ since the latest record, summed over steps; a mean over reward components where each has its own."""
+    """λ since the latest record, summed over steps; if each reward component has its own λ, their mean."""
 
     total: Annotated[np.ndarray, "float64[1]"]
     steps: Annotated[np.ndarray, "int64[1]"]  # the first step of an episode has no λ
@@ -57,27 +56,27 @@ class Totals(NamedTuple):
 
     misses: Annotated[np.ndarray, "int64[1]"]
     returned: Annotated[np.ndarray, "float64[1]"]  # since the latest record
-    discounted: Annotated[np.ndarray, "float64[1]"]  # likewise
+    discounted: Annotated[np.ndarray, "float64[1]"]  # since the latest record
     steps: Annotated[np.ndarray, "int64[1]"]
 
 
 class Stage(NamedTuple):
-    """Where a run plays."""
+    """Environment state and buffers of a run."""
 
     state: Annotated[np.ndarray, "int64[c]"]
     before: Annotated[np.ndarray, "int64[c]"]  # the state that the transition left; for the true model
     strides: Annotated[np.ndarray, "int64[n]"]  # id = Σ state · stride
     legal: Annotated[np.ndarray, "bool[m, A]"]  # row m allows the first m actions, unless the dynamics have `masks`
     horizon: int
-    draws: int  # the most numbers that the dynamics take in an episode
-    pairs: int  # the most new pairs that an episode adds to the count model
-    trusted: Any  # static: 1 if the dynamics are ours, and keep to what they declare
+    draws: int  # largest number of random numbers of the dynamics in an episode
+    pairs: int  # largest number of new pairs of the count model in an episode
+    trusted: Any  # static: 1 for dynamics of this package, which need no checks
     record: Any  # Record, or None
     lambdas: Any  # LambdaSums, or None
 
 
 class Scene(NamedTuple):
-    """A run: a learner in an environment."""
+    """Arrays of a run: a learner in an environment."""
 
     m: Work
     env: Any
@@ -88,9 +87,9 @@ class Scene(NamedTuple):
 
 
 def play(address, first, last):
-    """Episodes first..last − 1, or as many as there is room for; returns the first not played.
+    """Play episodes first..last − 1 while there is room; return the first one not played.
 
-    An episode that sets `watch` is the last one. With first = −1 the environment draws what its seed fixes.
+    An episode that sets `watch` is the last one. With first = −1 the environment only runs `prepare`.
     """
     kept, scene = read(address), read_local(address)
     if first < 0:
@@ -110,7 +109,7 @@ def play(address, first, last):
 
 
 def carry(source, target):
-    """Copy what lies on the stack in one of two scenes and outlives a call."""
+    """Copy the numbers that persist between calls from one scene to another, of which one is on the stack."""
     for k in range(WORDS):
         target.rng.words[k] = source.rng.words[k]
         target.m.rng.words[k] = source.m.rng.words[k]
@@ -129,7 +128,7 @@ def has_room(m, stage):
 
 
 def plans_fit(planning, steps):
-    """Whether so many steps fit into the planner's model, if there is a planner."""
+    """Whether `steps` steps fit into the planner's model, if there is a planner."""
     if planning is None:
         return True
     counts = planning.world.counts
@@ -137,7 +136,7 @@ def plans_fit(planning, steps):
 
 
 def play_episode(scene):
-    """One episode, up to but not including the updates at its end; its outcome is added to the totals."""
+    """Play one episode without the updates at its end, and add its outcome to the totals."""
     m, env, stage, state, rng = scene.m, scene.env, scene.stage, scene.stage.state, scene.rng
     m.memory.previous[0], m.memory.length[0], m.watch[0] = -1, 0, 0
     drawn = rng.words[4]
@@ -175,10 +174,10 @@ def play_episode(scene):
 
 
 def legal_actions(scene, ended, length, drawn):
-    """How many actions the state offers (or a row of `legal`), 0 at the end; below 0 what is wrong with the dynamics.
+    """Number of legal actions of the state (or a row of `legal`), 0 at the end; minus a fault bit if below 0.
 
     Args:
-      length: transitions so far that must leave room for one more. drawn: numbers drawn before the episode.
+      length: transitions so far, which must allow one more. drawn: random numbers taken before the episode.
     """
     stage, state = scene.stage, scene.stage.state
     if stage.trusted:
@@ -205,7 +204,7 @@ def encode(state, strides):
 
 
 def write_record(record, scene, t, action):
-    """Write down the state at t and the policy there, and the action that led to it."""
+    """Record the state at t, its policy, and the action and reward before it."""
     if record is not None:
         for i in range(scene.stage.state.size):
             record.states[t, i] = scene.stage.state[i]
@@ -218,7 +217,7 @@ def write_record(record, scene, t, action):
 
 
 def add_lambda(sums, memory, t):
-    """Add λ of the transition that led to the state at t."""
+    """Add λ of the transition to the state at t."""
     if sums is not None and t > 1:
         for i in range(memory.lambda_t.size):
             sums.total[0] += memory.lambda_t[i] / memory.lambda_t.size

@@ -1,10 +1,10 @@
-"""From what networks answered about a step to a model that λ sources can ask.
+"""Readers: models for λ sources from the outputs of networks for a step.
 
-| reader | the networks answered (`chunked_td.lambdas.on_device`) | serves |
+| reader | output (`chunked_td.lambdas.on_device`) | λ sources |
 |---|---|---|
-| `NumberReader` | the one number that the source needs, or one per part | sources of ours that ask one question |
-| `ChanceReader` | "chances": P̂ᵢ(x'ⁱ|x,a) of what came | every source that needs outcome or parts |
-| `OutcomeReader` | "outcomes": P̂ᵢ(v|x,a) of all that could have come | every source that needs all outcomes |
+| `NumberReader` | one number per step, or one per part | sources of this package that ask one question |
+| `ChanceReader` | "chances": P̂ᵢ(x'ⁱ|x,a) of the sampled next state | every source that needs outcome or parts |
+| `OutcomeReader` | "outcomes": P̂ᵢ(v|x,a) of all possible values | every source that needs all outcomes |
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from chunked_td.models.oracle import Oracle
 from chunked_td.models.predictions import Predictions
 
 NEGLIGIBLE = 1e-4
-"""Values of a component whose probabilities add up to less than this are left out of the list of outcomes."""
+"""Bound on the total probability of the values of a component that are left out of the list of outcomes."""
 
 answers_at = slot("reader", "answers_at")
 
@@ -28,7 +28,7 @@ def _number(step, part):
 
 
 class GivenNumbers(NamedTuple):
-    """Numbers that were computed elsewhere: the one question that the source asks has one answer, or one per part."""
+    """Model with numbers computed on the device: one per step, or one per part."""
 
     numbers: Annotated[np.ndarray, "float32[m]"]
     whole: int
@@ -37,7 +37,7 @@ class GivenNumbers(NamedTuple):
 
     @kernel
     def chance(step, action, part):
-        """P̂(x'|x,a) of what came, for the action taken."""
+        """P̂(x'|x,a) of the sampled next state, for the action taken."""
         return _number(step, part)
 
     @kernel
@@ -47,35 +47,35 @@ class GivenNumbers(NamedTuple):
 
     @kernel
     def expected_choice(step):
-        """Σ_{x'} P̂(x'|x,a)², where the next states offer no choice."""
+        """Σ_{x'} P̂(x'|x,a)², for next states with one action."""
         return _number(step, -1)
 
 
 class NumberReader(NamedTuple):
-    """For sources that need one number per step, or one per part."""
+    """Reader for sources that need one number per step, or one per part."""
 
     width: int = 1
 
     @kernel
     def answers_at(reader, numbers, column, state):
-        """The model of one step."""
+        """Model of one step."""
         return GivenNumbers(numbers, column)
 
 
 class ChanceReader(NamedTuple):
-    """For sources that ask about the outcome in any way."""
+    """Reader for sources that need the probability of the sampled next state, or of its parts."""
 
     width: int
     answers: Predictions
 
     @classmethod
     def make(cls, components: int, n_actions: int) -> ChanceReader:
-        """For so many state components and actions."""
+        """Reader for these numbers of state components and actions."""
         return cls(components * n_actions, Predictions.empty(n_actions, components))
 
     @kernel
     def answers_at(reader, numbers, column, state):
-        """The model of one step."""
+        """Model of one step."""
         chances = reader.answers.chances
         for a in range(chances.shape[0]):
             for j in range(chances.shape[1]):
@@ -84,7 +84,7 @@ class ChanceReader(NamedTuple):
 
 
 class NetworkOutcomes(NamedTuple):
-    """All outcomes that a network gives a probability; components are independent, as in `Oracle`."""
+    """Model with the outcomes of a network; components are independent, as in `Oracle`."""
 
     marginals: Annotated[np.ndarray, "float64[A, m]"]
     start: Annotated[np.ndarray, "int64[k]"]
@@ -95,18 +95,18 @@ class NetworkOutcomes(NamedTuple):
 
 
 class OutcomeReader(NamedTuple):
-    """For sources that need all outcomes."""
+    """Reader for sources that need all outcomes."""
 
     width: int
     outcomes: NetworkOutcomes
-    rows: Annotated[np.ndarray, "int64[r]"]  # the action that each row of the answers is about; −1: the one taken
+    rows: Annotated[np.ndarray, "int64[r]"]  # action of each row of the outputs; −1: the action taken
     count: Annotated[np.ndarray, "int64[k]"]  # outcomes of each component's head  # pyright: ignore
-    low: Annotated[np.ndarray, "int64[k]"]  # the least of them
+    low: Annotated[np.ndarray, "int64[k]"]  # the smallest of them
     relative: Annotated[np.ndarray, "bool[k]"]  # whether they are changes of the component
 
     @classmethod
     def make(cls, config: Any, only_taken: bool) -> OutcomeReader:
-        """For a `NetworkConfig`."""
+        """Reader for a `NetworkConfig`."""
         heads, A = config.heads, config.actions
         count = np.array([head.outcomes for head in heads], np.int64)
         empty = Oracle.empty(np.array(config.nvec, np.int64), A, all_actions=True, all_outcomes=True)
@@ -124,7 +124,7 @@ class OutcomeReader(NamedTuple):
 
     @kernel
     def answers_at(reader, numbers, column, state):
-        """The model of one step: what the heads say of changes and categories, as values of the components."""
+        """Model of one step: the heads' probabilities of changes and categories, as values of the components."""
         k = 0
         for row in range(reader.rows.size):
             for j in range(state.size):
@@ -137,7 +137,7 @@ class OutcomeReader(NamedTuple):
                     if first <= base + v < end and numbers[k] * reader.count[j] >= NEGLIGIBLE:
                         marginals[base + v] = numbers[k]
                     k += 1
-        if reader.rows[0] < 0:  # one row, about the action taken: whichever is asked for
+        if reader.rows[0] < 0:  # one row, for the action taken; copy it to every action
             for a in range(1, reader.outcomes.marginals.shape[0]):
                 for v in range(reader.outcomes.marginals.shape[1]):
                     reader.outcomes.marginals[a, v] = reader.outcomes.marginals[0, v]

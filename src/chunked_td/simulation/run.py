@@ -1,4 +1,4 @@
-"""One run of the simulation: its arrays, its random numbers, and how far it has come."""
+"""One run of the simulation: its arrays, its random numbers and its progress."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from chunked_td.traces import View
 
 _UNUSED = {"prior": 0.0, "cutoff": 0.0, "initial_value": 0.0, "features": None}  # settings of a `Learner`, not of a run
 KNOWN = {"word": 5, "three": 3, "one": 1}
-"""Lengths of axes that every program knows."""
+"""Lengths of axes that are constants in every program."""
 
 
 class Run:
     """One run. Arguments as in `simulate`.
 
     Args:
-      model: "counts", "oracle", or None for a λ that needs no model or comes from outside (`lockstep`).
-      error: what is wrong with the count models, if anything.
-      source: the λ source's kernels, where they are not `lambda_source`'s own. record: keep the latest episode.
-      sum_lambda: add up λ. program: of another run with the same settings. compiled: False plays in plain Python.
+      model: "counts", "oracle", or None for a λ that needs no model or is computed elsewhere (`lockstep`).
+      error: a `ModelError` of the count models, or None.
+      source: kernels of the λ source if they are not those of `lambda_source`. record: keep the latest episode.
+      sum_lambda: sum λ over steps. program: of another run with the same settings. compiled: False plays in Python.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Run:
             choices, A if one_loop else static(A), dynamics.nvec, int(nvec.prod()), T, self.draws[3].stream,
             model=error or known, known_states=int(nvec.prod()), source=source, one_loop=bool(one_loop),
         )  # fmt: skip
-        if record:  # λ is computed after the episode, from the policies as they were
+        if record:  # λ is computed after the episode, from the policies during it
             self.agent = state._replace(rule=state.rule._replace(keeps_policy=static(1)))
         trusted = type(dynamics).__module__.startswith("chunked_td.")
         sizes = {"c": nvec.size, "p": d, "d": state.tables.values.shape[1], "A": A}
@@ -116,7 +116,7 @@ class Run:
 
     @property
     def scene(self) -> Scene:
-        """The arrays as they are now."""
+        """Current arrays."""
         parts: Any = self.agent
         m = Work(*parts, **self.work)
         return Scene(m, self.env, self.draws[0].stream, self.stage, self.totals, self.epsilons)
@@ -127,7 +127,7 @@ class Run:
         return self.program(play, 2)(self.packed.address, first, last)
 
     def play_to(self, episode: int) -> None:
-        """Play until `episode` episodes are done, or until learning diverges: `diverged` is the episode of that."""
+        """Play until `episode` episodes are finished or learning diverges; then `diverged` is that episode."""
         while self.episode < episode and self.diverged < 0:
             larger = with_room(self.agent, self.stage.horizon)
             if larger is not self.agent:
@@ -143,7 +143,7 @@ class Run:
         return self.agent.tables.values
 
     def take_lambda(self) -> float:
-        """Mean λ since this was last asked; NaN where no step had one."""
+        """Mean λ since the previous call; NaN if no step had a λ."""
         sums = self.stage.lambdas
         mean = float(sums.total[0] / sums.steps[0]) if sums.steps[0] else np.nan
         sums.total[0], sums.steps[0] = 0.0, 0
@@ -151,24 +151,24 @@ class Run:
 
 
 class InPython:
-    """The kernels of a λ source that is plain Python, for a run that is, too."""
+    """Kernels of a λ source in plain Python, for an uncompiled run."""
 
     def __init__(self, source: Any) -> None:
         self.source = source
 
     def write_lambda(self, m: Any, step: Any) -> None:
-        """λ_t into `memory.lambda_t`."""
+        """Write λ_t into `memory.lambda_t`."""
         given = self.source.lambda_t(PlainStep.of(step))
         m.memory.lambda_t[:] = checked_lambda(self.source, given, m.memory.lambda_t.size)
 
 
 def check_dynamics(name: str, watch: int, episode: int) -> None:
-    """Refuse dynamics that have not kept to what they declare; compiled code stopped there."""
+    """Raise ValueError for dynamics that violate their declarations; compiled code has stopped there."""
     faults = {
         NO_STATE: "wrote a state component outside 0..nvec − 1",
-        NO_ACTIONS: "offered a number of legal actions outside 1..n_actions",
+        NO_ACTIONS: "returned a number of legal actions outside 1..n_actions",
         NO_END: "did not end the episode within horizon transitions",
-        NO_DRAWS: "took more random numbers than draws says",
+        NO_DRAWS: "took more random numbers than draws",
     }
     for bit, fault in faults.items():
         if watch & bit:
@@ -176,7 +176,7 @@ def check_dynamics(name: str, watch: int, episode: int) -> None:
 
 
 def true_model(dynamics: Any, source: LambdaSource, bootstrap: int) -> Any:
-    """The compiled form of the true model."""
+    """Compiled form of the true model."""
     if hasattr(dynamics, "transition_lists"):
         return TableOracle.make(*dynamics.transition_lists())
     inputs = source.inputs(bootstrap)

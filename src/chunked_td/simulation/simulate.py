@@ -1,8 +1,7 @@
-"""From settings to the results of many runs.
+"""Many simulated runs: `simulate` returns their results from their settings.
 
-A run plays thousands of episodes without touching Python. It calls the kernels that `agent.step` calls, in the same
-order, on the same random numbers, so both give the same values bit for bit. Runs are independent; threads only
-decide where each one executes.
+A run plays thousands of episodes in compiled code. It calls the kernels of `agent.step` in the same order with the same
+random numbers, so both give the same values bit for bit. Runs are independent, so threads do not change results.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td._checks import (
+    as_array,
     check_choice,
     check_episodes,
     check_finite,
@@ -45,21 +45,21 @@ class Runs:
     """Results of R runs, recorded K times, with P probed values.
 
     Attributes:
-      misses: int64[R], regretful episodes in all. Episodes that a run did not play because it diverged count as
-        regretful: it is not known what they would have been, and a run that broke down is no success.
-      misses_at: int64[R, K], regretful episodes among the first `record_at[k]`.
-      probes_at: float64[R, K, P], Σ_i Q^i at the probed rows after `record_at[k]` episodes; NaN once it has diverged.
-      returns_at: float64[R, K], sum of episode returns since the previous record; NaN once it has diverged.
+      misses: int64[R], number of misses (see `chunked_td.envs.dynamics`). Episodes that a run did not play because it
+        diverged count as misses.
+      misses_at: int64[R, K], misses among the first `record_at[k]` episodes.
+      probes_at: float64[R, K, P], Σ_i Q^i at the probed rows after `record_at[k]` episodes; NaN after divergence.
+      returns_at: float64[R, K], sum of episode returns since the previous record; NaN after divergence.
       steps: int64[R], transitions.
-      values: float64[R, rows, d], or None unless asked for. Of a run that diverged: as they were when it stopped.
-      diverged: int64[R], the episode (from 0) in which a run diverged and stopped; −1 where it did not.
-      lambda_at: float64[R, K], mean λ of the steps since the previous record, or None unless asked for. The first step
-        of an episode has none. NaN where there was no step.
-      discounted_at: float64[R, K], as `returns_at`, discounted; None for runs whose λ came from networks.
-      diagnostics: of runs whose λ came from networks, float64[R, K] each: training loss, λ on predictable and on noisy
-        steps, calibration by tenths of predicted probability (`calibration_count_3`, `calibration_predicted_3`,
-        `calibration_observed_3` hold the predictions between 0.3 and 0.4), and `broken`, the transition at which the
-        run's loss was not finite and the run was stopped, 0 for none. Empty for other runs.
+      values: float64[R, rows, d] with `keep_values`, else None. Of a run that diverged: the values when it stopped.
+      diverged: int64[R], the episode (from 0) in which a run diverged and stopped; −1 for none.
+      lambda_at: float64[R, K] with `keep_lambda`, else None: mean λ of the steps since the previous record. The first
+        step of an episode has no λ. NaN if there was no step.
+      discounted_at: float64[R, K], as `returns_at`, discounted; None for runs with λ from networks.
+      diagnostics: of runs with λ from networks, float64[R, K] each: training loss, λ on predictable and on noisy steps,
+        calibration by tenths of predicted probability, and `broken`, the transition at which a run stopped because its
+        loss was not finite, 0 for none. `calibration_count_3`, `calibration_predicted_3` and `calibration_observed_3`
+        belong to predictions between 0.3 and 0.4. Empty for other runs.
     """
 
     misses: np.ndarray
@@ -102,28 +102,28 @@ def simulate(
     Args:
       dynamics: a dynamics NamedTuple, see `chunked_td.envs.dynamics`.
       learner: "sarsa", "expected_sarsa", "q_learning" (all act ε-greedily) or "td" (values of the uniform policy).
-      lambda_source: where λ comes from; a number is a constant λ. Default: the paper's forward model. With one that
-        is plain Python the whole run is, hundreds of times slower.
+      lambda_source: the λ source; a number is a constant λ. Default: the paper's forward model. A source in plain
+        Python makes the whole run hundreds of times slower.
       model: of the λ source: "counts" (learned), "oracle" (the true dynamics), or counts with an error
-        (`chunked_td.models.errors`), which holds for the planner's model, too; or a `KernelModel` of yours.
-      planner: what the learner makes of a count model besides λ, such as `Dyna`; None for nothing.
+        (`chunked_td.models.errors`), which also applies to the planner's model; or a user-defined `KernelModel`.
+      planner: extra value updates from a count model, such as `Dyna`; None for none.
       reward_source: `ExpectedError` or `LearnedComponents`, as in `Learner`.
       step_sizes, seeds: broadcast against each other; one run each.
-      epsilon: exploration, a number or one per episode; 0.1 by default.
-      exploration: how to act where it is not ε-greedily: `CountBonus(scale)` or another.
+      epsilon: exploration rate, a number or one per episode. Default: 0.1.
+      exploration: `CountBonus(scale)` or another exploration; None for ε-greedy.
       discount: γ.
       episodes: episodes per run.
       record_at: numbers of finished episodes at which to record; the end is always added.
       probes: (state id, action) pairs whose values are recorded.
-      view: "offline" (O(1) per step; exact where no state returns within an episode), "traces", "lineage",
-        "true_online", "sampled", or a `View` with settings; see `chunked_td.learners.views`.
+      view: "offline" (O(1) per step; exact if no state recurs within an episode), "traces", "lineage", "true_online",
+        "sampled", or a `View` with settings; see `chunked_td.learners.views`.
       replacing: replacing instead of accumulating traces, with view "traces".
-      initial_value: what all values are before learning, in every reward component. Ends of episodes stay 0.
-      threads: runs at a time; default: one per core. Results do not depend on it.
-      keep_values: return the final tables too.
-      keep_lambda: return the mean λ of every stretch too.
+      initial_value: initial value of all states or actions, in every reward component. Terminal states have value 0.
+      threads: concurrent runs. Default: one per core. Results do not depend on it.
+      keep_values: also return the final tables.
+      keep_lambda: also return the mean λ between records.
 
-    A run whose learning diverges stops there, with a `DivergenceWarning`; the others go on.
+    A run whose learning diverges stops with a `DivergenceWarning`; the others continue.
     """
     model, error = ("counts", model) if isinstance(model, ModelError) else (model, None)
     numbers = EPSILON if epsilon is None else epsilon
@@ -166,16 +166,16 @@ def simulate(
 
 
 def check_threads(threads: int | None) -> int:
-    """How many threads to use; None is one per core."""
+    """Check and return the number of threads; None is one per core."""
     return os.cpu_count() or 1 if threads is None else check_whole("threads", threads, 1)
 
 
 def warn_of_divergence(diverged: Any, watches: Any, seeds: Any, step_sizes: Any, lambda_source: LambdaSource) -> None:
-    """Say which runs diverged, and why the first of them did."""
+    """Warn of diverged runs, with the reason for the first of them."""
     lost = [k for k, episode in enumerate(diverged) if episode >= 0]
     if lost:
         first = lost[0]
-        more = f" {len(lost)} of {len(diverged)} runs diverged; `Runs.diverged` says which." if len(lost) > 1 else ""
+        more = f" {len(lost)} of {len(diverged)} runs diverged; see `Runs.diverged`." if len(lost) > 1 else ""
         reason = divergence_text(int(watches[first]), float(step_sizes[first]), lambda_source)
         warnings.warn(
             f"the run with seed {seeds[first]} and step_size {step_sizes[first]:g} diverged in episode "
@@ -186,14 +186,11 @@ def warn_of_divergence(diverged: Any, watches: Any, seeds: Any, step_sizes: Any,
 
 
 def check_runs(seeds: Any, step_sizes: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Seeds and step sizes, one of each per run."""
+    """Check and broadcast seeds and step sizes, one of each per run."""
     sizes = np.atleast_1d(check_numbers("step_sizes", step_sizes, "positive and finite"))
     if not np.all(np.isfinite(sizes)) or np.any(sizes <= 0):
         raise ValueError(f"step_sizes must be positive and finite, got {step_sizes!r}")
-    try:
-        seeds_ = np.atleast_1d(np.asarray(seeds))
-    except ValueError:  # rows of different lengths
-        seeds_ = np.zeros(0)
+    seeds_ = np.atleast_1d(as_array(seeds))
     if seeds_.dtype.kind not in "iu" or np.any(seeds_ < 0):
         raise ValueError(f"seeds must be whole numbers from 0, got {seeds!r}")
     if 0 in (seeds_.size, sizes.size) or max(seeds_.ndim, sizes.ndim) > 1:
@@ -202,7 +199,7 @@ def check_runs(seeds: Any, step_sizes: Any) -> tuple[np.ndarray, np.ndarray]:
         return tuple(np.broadcast_arrays(seeds_, sizes))  # type: ignore[return-value]
     except ValueError:
         raise ValueError(
-            f"seeds and step_sizes must have as many entries as each other (or one), got {seeds_.size} and {sizes.size}"
+            f"seeds and step_sizes must have equal numbers of entries, or one, got {seeds_.size} and {sizes.size}"
         ) from None
 
 
@@ -221,7 +218,7 @@ def probe_rows(dynamics: Dynamics, learner: str, probes: Sequence[tuple[int, int
 
 
 def record_run(run: Run, marks: Sequence[int], rows: np.ndarray, keep_values: bool) -> tuple[Any, ...]:
-    """Play a run through its marks; returns what `Runs` has of one run, and why it diverged."""
+    """Play a run and record it at its marks; return its entries of `Runs`, and its `watch` for a divergence."""
     misses, probed, returned, discounted, lambdas = [], [], [], [], []
     for mark in marks:
         run.play_to(mark)
@@ -233,7 +230,7 @@ def record_run(run: Run, marks: Sequence[int], rows: np.ndarray, keep_values: bo
         run.totals.returned[0] = run.totals.discounted[0] = 0.0
         if run.stage.lambdas is not None:
             lambdas.append(run.take_lambda())
-    if run.diverged < 0 and not np.isfinite(run.values).all():  # through traces that grew, and not read again
+    if run.diverged < 0 and not np.isfinite(run.values).all():  # written through large traces and never read
         run.diverged, run.agent.watch[0] = run.episode - 1, NO_NUMBER
         probed[-1], returned[-1], discounted[-1] = np.full(rows.size, np.nan), np.nan, np.nan
     values = run.values if keep_values else None
@@ -242,15 +239,15 @@ def record_run(run: Run, marks: Sequence[int], rows: np.ndarray, keep_values: bo
 
 
 def record_marks(record_at: Sequence[int], episodes: int) -> list[int]:
-    """Sorted recording points; the end is always one."""
+    """Sorted record marks, including the end."""
     try:
         return sorted({check_whole("record_at", mark, 0, episodes) for mark in record_at} | {int(episodes)})
     except (TypeError, ValueError):
-        raise ValueError(f"record_at must lie in 0..{episodes} (the number of episodes), got {record_at!r}") from None
+        raise ValueError(f"record_at must be in 0..{episodes} (the number of episodes), got {record_at!r}") from None
 
 
 def exploration_settings(exploration: Any, epsilon: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    """A way to explore other than ε-greedy, and the number by which it explores in every episode."""
+    """Settings of an exploration other than ε-greedy, with its rate in every episode."""
     if exploration is None:
         return {}
     epsilons, bootstrap = settings["epsilons"], BOOTSTRAPS[settings["learner"]]
@@ -261,11 +258,11 @@ def exploration_settings(exploration: Any, epsilon: Any, settings: dict[str, Any
 
 
 def check_source(source: LambdaSource) -> None:
-    """Refuse a λ source that is plain Python, where networks compute λ."""
+    """Raise ValueError for a λ source in plain Python, which networks in lockstep do not support."""
     if not source.is_compiled:
         raise ValueError(
-            f"lambda_source {source!r} is plain Python, which counts take; networks take sources whose "
-            f"lambda_t is a kernel: lambda_t(source, step, i) under @chunked_td.kernel"
+            f"lambda_source must have a kernel lambda_t(source, step, i) under @chunked_td.kernel with networks, got "
+            f"{source!r}, which is plain Python; use counts, or make lambda_t a kernel"
         )
 
 
@@ -280,12 +277,12 @@ def check_settings(
     episodes: int,
     replacing: bool = False,
 ) -> dict[str, Any]:
-    """Validate what all runs share; returns keyword arguments for `Run`."""
+    """Validate the settings that all runs share; return keyword arguments for `Run`."""
     check_choice("learner", learner, BOOTSTRAPS)
     view = check_view(view)
     check_episodes(episodes, 1)
-    asked = ("_fields", "nvec", "n_actions", "n_rewards", "draws", "horizon", "reset", "step", "legal")
-    lacking = [name for name in asked if not hasattr(dynamics, name)]
+    required = ("_fields", "nvec", "n_actions", "n_rewards", "draws", "horizon", "reset", "step", "legal")
+    lacking = [name for name in required if not hasattr(dynamics, name)]
     if lacking or isinstance(dynamics, type):
         raise ValueError(
             f"dynamics must be a NamedTuple as in chunked_td.envs.dynamics, got {dynamics!r}, "
@@ -300,13 +297,13 @@ def check_settings(
     elif not isinstance(model, KernelModel):
         check_choice("model", model, ("counts", "oracle"))
     if model == "oracle" and inputs & COUNTED:
-        raise ValueError(f"model 'oracle' gives probabilities; {source!r} counts, it takes model 'counts'")
+        raise ValueError(f"model must be 'counts' for {source!r}, which reads counts, got 'oracle'")
     given = check_numbers("epsilon", epsilon, "in [0, 1]")
     if given.shape not in ((), (episodes,)):
         raise ValueError(f"epsilon must be one number or one per episode ({episodes}), got shape {given.shape}")
     epsilons = np.broadcast_to(given, (episodes,)).copy()
     if not np.all((epsilons >= 0.0) & (epsilons <= 1.0)):
-        raise ValueError(f"epsilon must lie in [0, 1], got {epsilon!r}")
+        raise ValueError(f"epsilon must be in [0, 1], got {epsilon!r}")
     return {
         "replacing": check_flag("replacing", replacing),
         "learner": learner,

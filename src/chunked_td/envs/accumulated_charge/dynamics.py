@@ -1,4 +1,4 @@
-"""Accumulated-Charge (Section 4.2, App. A.2): a small bonus for the first action, under noise gathered on the way."""
+"""Accumulated-Charge (Section 4.2, App. A.2): a small bonus for the first action, under accumulated noise."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from chunked_td._link import kernel
 from chunked_td.envs.protocol import Outcome, begin_at_zero, not_first_action
 from chunked_td.seeding import Stream, uniform
 
-_GUIDE = 256  # entries of the table that says where to begin the search in the distribution function
+_GUIDE = 256  # entries of the table of start indices for the search in the distribution function
 
 
 class AccumulatedCharge(NamedTuple):
     """Dynamics of Accumulated-Charge. Build with `AccumulatedCharge.make`, then `prepare` to draw the charging steps.
 
     State (first action was a₁, charge, time). A transition that leaves a charging time step adds Binomial(n, p) to the
-    charge, n = H/k; the transition that reaches time H pays b·[a₁] + c₀·charge − c₀·p·H and ends the episode.
+    charge, n = H/k; the transition to time H has the reward b·[a₁] + c₀·charge − c₀·p·H and ends the episode.
     """
 
     horizon: int
@@ -65,7 +65,7 @@ class AccumulatedCharge(NamedTuple):
     n_actions = 2  # two at time 0, one afterwards
     n_rewards = 1  # a scalar reward
     reset = kernel(begin_at_zero)  # at time 0 without charge
-    miss = kernel(not_first_action)  # gives the bonus away
+    miss = kernel(not_first_action)  # forgoes the bonus
 
     @property
     def draws(self) -> int:
@@ -74,7 +74,7 @@ class AccumulatedCharge(NamedTuple):
 
     @kernel
     def prepare(env: Any, rng: Stream) -> None:
-        """Draw k distinct time steps out of 1..H−1, every set equally likely (Floyd's method)."""
+        """Sample k distinct time steps from 1..H−1, every set equally likely (Floyd's method)."""
         env.charging[:] = 0
         for last in range(env.horizon - env.points, env.horizon):
             t = 1 + int(uniform(rng) * last)
@@ -82,7 +82,7 @@ class AccumulatedCharge(NamedTuple):
 
     @kernel
     def step(env: Any, rng: Stream, state: np.ndarray, action: int, reward: np.ndarray) -> bool:
-        """Note the first action, or gather charge; pay at time H."""
+        """Record the first action or add charge; give the reward at time H."""
         t = state[2]
         state[2] = t + 1
         reward[0] = 0.0
@@ -121,7 +121,7 @@ class AccumulatedCharge(NamedTuple):
     def outcomes(self, state: tuple[int, ...], action: int) -> list[Outcome]:
         """List the transitions of (state, action), from the definition in App. A.2."""
         if int(self.charging.sum()) != self.points:
-            raise ValueError("the charging steps are not drawn yet: call prepare (or reset the environment) first")
+            raise ValueError("the charging steps are not sampled: call prepare, or reset the environment, first")
         first, charge, t = state
         if t == self.horizon:
             return []
@@ -141,7 +141,7 @@ class AccumulatedCharge(NamedTuple):
 
 
 def _binomial(trials: int, success: float) -> np.ndarray:
-    """Probabilities of Binomial(trials, success), adding one trial at a time: no factorial to overflow."""
+    """Probabilities of Binomial(trials, success), computed trial by trial, since factorials would overflow."""
     pmf = np.ones(1)
     for _ in range(trials):
         pmf = np.append(pmf * (1 - success), 0.0) + np.append(0.0, pmf * success)

@@ -7,17 +7,18 @@ from chunked_td.envs.face import DynamicsEnv
 
 
 class AccumulatedChargeEnv(DynamicsEnv):
-    """The first action earns a small bonus at the very end, together with noise gathered on the way.
+    """A small bonus for the first action, given at the end together with accumulated noise.
 
     ## Description
-    Only the first action matters: `a₁` (action 0) is worth `bonus` more than `a₂` (action 1). The reward comes after
-    `horizon` transitions and contains a charge that grew at `points` time steps, by Binomial(horizon / points, success)
-    each. These time steps are drawn once per seed: `reset(seed=...)` draws them, `reset()` keeps them. Nearly all
-    transitions are certain, so trajectories compress well (Section 4.2 of the paper; a variant of RUDDER's "choice").
+    Only the first action matters: the expected return of `a₁` (action 0) is larger by `bonus` than that of `a₂`
+    (action 1). The reward follows after `horizon` transitions. It includes a charge that grows at `points` time steps,
+    by Binomial(horizon / points, success) each. These time steps are sampled once per seed: `reset(seed=...)` samples
+    them, `reset()` keeps them. Nearly all transitions are certain, so trajectories compress well (Section 4.2 of the
+    paper; a variant of RUDDER's "choice").
 
     ## Action space
-    `Discrete(2)`. Both actions are legal at time 0, only action 0 afterwards; `info["action_mask"]` says so, and other
-    actions raise `gymnasium.error.InvalidAction`.
+    `Discrete(2)`. Both actions are legal at time 0, only action 0 afterwards. `info["action_mask"]` has the legal
+    actions; others raise `gymnasium.error.InvalidAction`.
 
     ## Observation space
     `MultiDiscrete([2, horizon + 1, horizon + 1])`:
@@ -31,8 +32,8 @@ class AccumulatedChargeEnv(DynamicsEnv):
     A transition out of a charging time step, in 1..horizon − 1, adds to the charge.
 
     ## Rewards
-    Zero until the last transition, which pays `bonus`·[a₁] + c₀·charge − c₀·`success`·`horizon`, with c₀ = ½ after a₁
-    and −½ after a₂. Expected return: `bonus` for a₁, 0 for a₂.
+    Zero until the last transition, then `bonus`·[a₁] + c₀·charge − c₀·`success`·`horizon`, with c₀ = ½ after a₁ and −½
+    after a₂. Expected return: `bonus` for a₁, 0 for a₂.
 
     ## Starting state
     Always (0, 0, 0).
@@ -44,9 +45,9 @@ class AccumulatedChargeEnv(DynamicsEnv):
     * `horizon` (200): transitions of an episode, at least 2.
     * `points` (10): charging time steps; fewer than `horizon`, and a divisor of it.
     * `success` (0.5): probability of the binomial charge.
-    * `bonus` (0.1): worth of a₁.
-    * `mirrored` (False): c₀ changes sign. No expected return changes, so a learner without bias does not care; one
-      whose estimates lean towards outcomes that its model finds predictable does.
+    * `bonus` (0.1): expected return of a₁.
+    * `mirrored` (False): c₀ changes sign. No expected return changes, so this has no effect on an unbiased learner. It
+      changes the results of a learner whose estimates are biased towards predictable outcomes.
     * `render_mode`: "ansi" or "rgb_array".
 
     ## References

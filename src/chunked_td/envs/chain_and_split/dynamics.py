@@ -1,4 +1,4 @@
-"""Chain-and-Split (Section 4.1, App. A.1): a certain reward far away against a noisy one nearby."""
+"""Chain-and-Split (Section 4.1, App. A.1): a certain distant reward against a noisy near one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ChainAndSplit(NamedTuple):
 
     n_rewards = 1  # a scalar reward
     reset = kernel(begin_at_zero)
-    miss = kernel(not_first_action)  # leaves the chain aside
+    miss = kernel(not_first_action)  # does not enter the chain
     draws = 1  # the split takes one number
 
     @kernel
@@ -59,7 +59,7 @@ class ChainAndSplit(NamedTuple):
                 return False
             reward[0] = env.chain_reward
             return True
-        leaf = int(uniform(rng) * env.width)  # below w, also after rounding
+        leaf = int(uniform(rng) * env.width)  # below w, even after rounding
         state[0] = env.horizon + 2 + leaf
         reward[0] = env.leaf_rewards[leaf]
         return True

@@ -7,17 +7,17 @@ from chunked_td.envs.face import DynamicsEnv
 
 
 class ChainAndSplitEnv(DynamicsEnv):
-    """A certain reward far away, or a noisy one nearby that is worth nothing on average.
+    """A certain distant reward, or a noisy near one with mean 0.
 
     ## Description
-    The first action decides. `a₁` (action 0) enters a chain whose last transition pays a small, certain reward. Every
-    other action leads to the state s_L, from where one of `width` leaves is entered at random, each with a reward of
-    its own; their mean is zero. A learner needs a large λ along the chain and a small one at the split (Section 4.1 of
-    the paper).
+    The first action decides the return. `a₁` (action 0) enters a chain whose last transition has a small, certain
+    reward. Every other action leads to the state s_L and from there to one of `width` leaves at random, each with a
+    different reward; their mean is zero. A learner needs a large λ along the chain and a small one at the split
+    (Section 4.1 of the paper).
 
     ## Action space
-    `Discrete(actions)`. All actions are legal in the start state, only action 0 elsewhere; `info["action_mask"]` says
-    so, and other actions raise `gymnasium.error.InvalidAction`.
+    `Discrete(actions)`. All actions are legal in the start state, only action 0 elsewhere. `info["action_mask"]` has
+    the legal actions; others raise `gymnasium.error.InvalidAction`.
 
     ## Observation space
     `Discrete(horizon + 2 + width)`:
@@ -37,13 +37,13 @@ class ChainAndSplitEnv(DynamicsEnv):
     Always 0.
 
     ## End of an episode
-    After `horizon` transitions along the chain, or after two transitions by way of s_L.
+    After `horizon` transitions along the chain, or after two transitions through s_L.
 
     ## Arguments
     * `horizon` (20): transitions along the chain, at least 2.
     * `actions` (10): actions in the start state, at least 2.
     * `width` (101): leaves, at least 2.
-    * `chain_reward` (0.01): what the chain pays.
+    * `chain_reward` (0.01): reward at the end of the chain.
     * `render_mode`: "ansi" or "rgb_array".
 
     ## References

@@ -1,4 +1,4 @@
-"""Key-to-Door with factored rewards (Section 4.3, App. A.3): an early choice pays off last, behind distractors."""
+"""Key-to-Door with factored rewards (Section 4.3, App. A.3): an early choice, distractors, and a late reward."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PICK_KEY, UNLOCK = 0, 1
 class KeyToDoor(NamedTuple):
     """Dynamics of Key-to-Door. Build with `KeyToDoor.make`.
 
-    State (key, door, d₁..d_n, treasure, time). Two actions everywhere: "pick key" sets `key` at time 0; `door` is on at
-    time H−1, where "unlock" with the key sets `treasure`; every episode ends at time H. The distractors are fair coins,
-    fresh at every time step but 0, H−1 and H, where they are off. The paper is silent on the distractors of a final
-    state without treasure; off is what reproduces its numbers.
+    State (key, door, d₁..d_n, treasure, time). Every state has two actions: "pick key" sets `key` at time 0; `door` is
+    on at time H−1, where "unlock" with the key sets `treasure`. Every episode ends at time H. The distractors are
+    independent fair coins at every time step except 0, H−1 and H, where they are off. The paper does not define the
+    distractors of a final state without treasure; with "off" its numbers are reproduced.
 
     One reward per state component: the next state, weighted by 0.01/n for each distractor and 0.01 for the treasure.
-    With `scalar_reward` their sum instead.
+    With `scalar_reward` the reward is their sum.
     """
 
     horizon: int
@@ -65,7 +65,7 @@ class KeyToDoor(NamedTuple):
 
     @kernel
     def step(env: Any, rng: Stream, state: np.ndarray, action: int, reward: np.ndarray) -> bool:
-        """Apply the action where it counts, toss the coins, and pay for the state that comes of it."""
+        """Apply the action, toss the coins, and write the reward of the next state."""
         n, h = env.distractors, env.horizon
         t = state[n + 3] + 1
         if t == 1 and action == PICK_KEY:
@@ -98,7 +98,7 @@ class KeyToDoor(NamedTuple):
 
     @kernel
     def miss(env: Any, first_action: int, state: np.ndarray) -> bool:
-        """Tell whether the episode ended without the treasure."""
+        """Whether the episode ended without the treasure."""
         return state[env.distractors + 2] == 0
 
     @kernel

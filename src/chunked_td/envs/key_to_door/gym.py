@@ -10,17 +10,16 @@ from chunked_td.envs.key_to_door.dynamics import KeyToDoor
 
 
 class KeyToDoorEnv(DynamicsEnv):
-    """Pick up the key at the start to open the door at the end, with rewards that only distract in between.
+    """A key at the start for a door at the end, with distracting rewards in between.
 
     ## Description
     Two choices matter: "pick key" in the first state, and "unlock" in the last but one, which gives the treasure if the
-    key is there. In between, distractors switch on and off at random and pay, whatever the agent does. Their noise
-    makes no transition predictable as a whole, but the components that carry the credit are: rewards come as a vector,
-    one number per state component (Section 4.3 of the paper).
+    agent has the key. In between, distractors switch on and off at random, with rewards that do not depend on the
+    actions. Because of their noise no transition is predictable as a whole, but the components that matter are
+    predictable. Rewards are a vector, one number per state component (Section 4.3 of the paper).
 
     ## Action space
-    `Discrete(2)`: 0 picks up the key, 1 unlocks the door. Both are legal everywhere, and without effect nearly
-    everywhere.
+    `Discrete(2)`: 0 picks up the key, 1 unlocks the door. Both are legal in every state and have no effect in most.
 
     ## Observation space
     `MultiDiscrete([2] * (distractors + 3) + [horizon + 1])`:
@@ -47,17 +46,18 @@ class KeyToDoorEnv(DynamicsEnv):
     * `horizon` (100): transitions of an episode, at least 2.
     * `distractors` (4): from 0 to 32.
     * `treasure_reward` (0.01): for the treasure.
-    * `distractor_reward` (0.01): for all distractors at once.
-    * `scalar_reward` (False): pay a float.
+    * `distractor_reward` (0.01): for all distractors together.
+    * `scalar_reward` (False): return the reward as a float.
     * `render_mode`: "ansi" or "rgb_array".
 
-    Vector rewards follow mo-gymnasium: wrap in `mo_gymnasium.wrappers.LinearReward` or `MOSyncVectorEnv` where a
-    library wants those. Gymnasium's own vector environments and its passive checker take scalar rewards only.
+    Vector rewards follow mo-gymnasium: wrap the environment in `mo_gymnasium.wrappers.LinearReward` or
+    `MOSyncVectorEnv` if a library requires it. Gymnasium's own vector environments and its passive checker accept only
+    scalar rewards.
 
     ## References
     Ramesh, Young, Kirsch, Schmidhuber: "Sequence Compression Speeds Up Credit Assignment in Reinforcement Learning",
-    ICML 2024, Section 4.3 and App. A.3. The paper leaves the distractors of a final state without treasure open; here
-    they are off.
+    ICML 2024, Section 4.3 and App. A.3. The paper does not define the distractors of a final state without treasure;
+    here they are off.
 
     ## Version history
     * v0: first release.

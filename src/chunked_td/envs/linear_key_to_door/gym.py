@@ -7,21 +7,21 @@ from chunked_td.envs.linear_key_to_door.dynamics import linear_key_to_door
 
 
 class LinearKeyToDoorEnv(DynamicsEnv):
-    """Pick up a key, pass many apples of random worth, open a door: a small reward behind large, noisy ones.
+    """A key, many apples with random rewards, and a door: a small reward after large, noisy ones.
 
     ## Description
-    A walk along `length` cells, one per step. The key lies in the first cell, the door is the last but one, and most of
+    A walk along `length` cells, one per step. The key is in the first cell, the door in the last but one, and most of
     the cells between have an apple on the left or on the right. Without the key the door stays shut.
 
     ## Action space
     `Discrete(4)`: 0 pick key, 1 left, 2 right, 3 open.
 
     ## Observation space
-    `Discrete(n)`: cell, key and treasure; `env.unwrapped.dynamics.names` says which number is which.
+    `Discrete(n)`: cell, key and treasure; `env.unwrapped.dynamics.names` lists the states.
 
     ## Rewards
-    An apple that is picked on its side pays 0.1 or 0.9 with even odds, the treasure in the last cell 0.2, all times
-    23 / `length`.
+    0.1 or 0.9 with equal probabilities for an apple picked on its side, 0.2 for the treasure in the last cell, all
+    multiplied by 23 / `length`.
 
     ## Starting state
     The first cell, without the key.
@@ -32,13 +32,13 @@ class LinearKeyToDoorEnv(DynamicsEnv):
     ## Arguments
     * `length` (23): cells, at least 4.
     * `apples` (0.8): the probability that a cell between key and door has an apple.
-    * `seed` (0): of the places of the apples, the same in all episodes.
+    * `seed` (0): of the positions of the apples, the same in all episodes.
     * `render_mode`: "ansi" or "rgb_array".
 
     ## References
     A. Meulemans, S. Schug, S. Kobayashi, N. Daw, G. Wayne: "Would I have gotten that reward? Long-term credit
     assignment by counterfactual contribution analysis", NeurIPS 2023. There the observation is the position as a
-    number, what is in the cell, and whether the key was taken; here a state is one number.
+    number, the content of the cell, and whether the key was taken; here a state is one number.
 
     ## Version history
     * v0: first release.

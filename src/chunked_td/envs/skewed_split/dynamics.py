@@ -1,8 +1,8 @@
-"""Skewed split, our own control: the smallest problem in which a λ that depends on the outcome biases the values.
+"""Skewed split, a control problem of this package: the smallest one in which an outcome-dependent λ biases the values.
 
-A certain lead-in, then a branch: A with probability p pays nothing, B pays R. A learner whose λ is the probability of
-the outcome itself weighs A's errors by p and B's by 1 − p, and settles on V(s₀) ≠ V^π even with a perfect model.
-With p = 0.9 and R = 10, V^π(s₀) = 1 and the fixed point of Chunked-TD (Alg. 1) is 0.28.
+A certain lead-in, then a branch: A, with probability p, has reward 0, and B has reward R. A learner whose λ is the
+probability of the sampled outcome weights A's errors by p and B's by 1 − p. It converges to V(s₀) ≠ V^π even with a
+perfect model. For p = 0.9 and R = 10, V^π(s₀) = 1 and the fixed point of Chunked-TD (Alg. 1) is 0.28.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from chunked_td.seeding import Stream, uniform
 class SkewedSplit(NamedTuple):
     """Dynamics of the skewed split. Build with `SkewedSplit.make`.
 
-    One state component, numbered: 0..length along the lead-in, the last of them before the branch; length + 1 is A and
-    length + 2 is B. One action everywhere.
+    One state component: 0..length along the lead-in, with the branch at its end; length + 1 is A and length + 2 is B.
+    Every state has one action.
     """
 
     length: int
     likely: float  # probability of A
-    prize: float  # what B pays
+    prize: float  # reward of B
 
     @classmethod
     def make(cls, probability: float = 0.9, reward: float = 10.0, length: int = 1) -> SkewedSplit:
@@ -39,7 +39,7 @@ class SkewedSplit(NamedTuple):
         """One component."""
         return (self.length + 3,)
 
-    n_actions = 1  # one action everywhere
+    n_actions = 1  # one action in every state
     n_rewards = 1  # a scalar reward
     reset = kernel(begin_at_zero)
     draws = 1  # the branch takes one number
@@ -51,7 +51,7 @@ class SkewedSplit(NamedTuple):
 
     @kernel
     def step(env: Any, rng: Stream, state: np.ndarray, action: int, reward: np.ndarray) -> bool:
-        """Walk the lead-in, then branch."""
+        """Follow the lead-in, then branch."""
         s = state[0]
         reward[0] = 0.0
         if s < env.length:

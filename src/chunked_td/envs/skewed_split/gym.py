@@ -7,16 +7,16 @@ from chunked_td.envs.skewed_split.dynamics import SkewedSplit
 
 
 class SkewedSplitEnv(DynamicsEnv):
-    """The smallest problem in which a λ that depends on the outcome biases the values.
+    """Smallest problem in which an outcome-dependent λ biases the values.
 
     ## Description
-    A certain lead-in ends in a branch: A, the likely one, pays nothing; B pays. A learner that takes the probability of
-    the outcome itself as its λ weighs the errors after A and after B differently, and settles on a wrong value for the
-    states of the lead-in even with a perfect model: on 0.28 instead of 1 in the default setting. A λ that depends on
-    the state alone does not.
+    A certain lead-in ends in a branch: A, the likely outcome, has reward 0; B has a reward. If λ is the probability of
+    the sampled outcome, errors after A and after B have different weights. So the values of the lead-in converge to
+    wrong numbers even with a perfect model: 0.28 instead of 1 in the default setting. A λ that depends only on the
+    state has no such bias.
 
     ## Action space
-    `Discrete(1)`: there is nothing to choose.
+    `Discrete(1)`: one action.
 
     ## Observation space
     `Discrete(length + 3)`: 0..length along the lead-in, length + 1 is A, length + 2 is B (both terminal).
@@ -32,12 +32,12 @@ class SkewedSplitEnv(DynamicsEnv):
 
     ## Arguments
     * `probability` (0.9): of A.
-    * `reward` (10): what B pays.
+    * `reward` (10): of B.
     * `length` (1): certain transitions before the branch, at least 0.
     * `render_mode`: "ansi" or "rgb_array".
 
     ## References
-    Our own control; the learners it probes are those of Ramesh, Young, Kirsch, Schmidhuber: "Sequence Compression
+    A control problem of this package for the learners of Ramesh, Young, Kirsch, Schmidhuber: "Sequence Compression
     Speeds Up Credit Assignment in Reinforcement Learning", ICML 2024.
 
     ## Version history

@@ -1,6 +1,6 @@
-"""T-maze: a signal at the start says which way is right at the end of a corridor (after Bakker 2002).
+"""T-maze: a signal at the start shows the right turn at the end of a corridor (after Bakker 2002).
 
-`TMaze.move` is the one definition, for numbers and for JAX arrays. The table lists its outcomes, the task draws one.
+`TMaze.move` is the only definition, for numbers and for JAX arrays. A table lists its outcomes; a task samples one.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from chunked_td.envs.table import TransitionTable
 
 FORWARD, UP, DOWN = range(3)
 WALL = 0.025
-"""What running into a wall costs."""
+"""Cost of moving into a wall."""
 
 
 class MazeState(NamedTuple):
     """A state of the T-maze: whole numbers, or arrays of them."""
 
-    right: Any  # the arm that pays: 0 up, 1 down
+    right: Any  # the rewarded arm: 0 up, 1 down
     cell: Any  # 0 start, corridor + 1 junction, corridor + 2 an arm
-    signal: Any  # what is shown: 0 none, 1 up, 2 down
+    signal: Any  # the signal shown: 0 none, 1 up, 2 down
     outcome: Any  # 0 none, 1 the right arm, 2 the wrong one
     prize: Any  # 0 none, 1..prizes
 
@@ -34,16 +34,16 @@ class MazeState(NamedTuple):
 class TMaze:
     """Settings of a T-maze, and its transitions.
 
-    The right arm pays 1, the wrong one nothing. Actions: 0 forward, 1 up, 2 down; to run into a wall changes nothing
-    and costs 0.025 (the ratio to the prize is Bakker's). Forward leads along the corridor, up and down from the
+    The reward of the right arm is 1, of the wrong one 0. Actions: 0 forward, 1 up, 2 down; a move into a wall changes
+    nothing and costs 0.025 (Bakker's ratio to the reward). Forward leads along the corridor, up and down from the
     junction into an arm, where the episode ends. There is no way back.
 
     Args:
-      corridor: cells between the start and the junction. numbered: whether cells can be told apart.
-      look: the signal is not shown at the start, but after the action "up" there. So the agent has to decide at the
-        start what pays at the end only (as in the active T-maze of Ni et al. 2023).
-      prizes, spread: with prizes, an arm shows one of so many, drawn evenly, and the step after it pays 1 or 0 and a
-        number between −spread and spread that the prize tells, evenly spaced: noise that a percept announces.
+      corridor: cells between the start and the junction. numbered: whether percepts have the number of the cell.
+      look: the signal is not shown at the start, but after the action "up" there. So the reward of a choice at the
+        start follows only at the end (as in the active T-maze of Ni et al. 2023).
+      prizes, spread: n prizes, 0 for none. An arm shows one of them at random. The reward follows one step later: 1 or
+        0, plus the prize's own number, evenly spaced from −spread to spread: noise that a percept predicts.
       walls: whether only "forward" leads along the corridor; without walls every action does.
     """
 
@@ -67,16 +67,16 @@ class TMaze:
 
     @property
     def limit(self) -> int:
-        """Steps until an episode is cut."""
+        """Steps after which an episode is truncated."""
         return 4 * (self.corridor + 4)
 
     @property
     def nvec(self) -> tuple[int, ...]:
-        """Sizes of a percept's components."""
+        """Number of values of each component of a percept."""
         return (self.corridor + 3 if self.numbered else 4, 3, 3, self.prizes + 1)
 
     def start(self, right: Any) -> MazeState:
-        """The first state of an episode, by the arm that pays."""
+        """First state of an episode in which this arm is rewarded."""
         zero = 0 * right
         return MazeState(right, zero, zero if self.look else 1 + right, zero, zero)
 
@@ -84,7 +84,7 @@ class TMaze:
         """(next state, reward, whether the episode ended).
 
         Args:
-          xp: numpy or jax.numpy. prize: the one that is shown where an arm is entered, 1..prizes; 0 without prizes.
+          xp: numpy or jax.numpy. prize: shown on entering an arm, 1..prizes; 0 without prizes.
         """
         junction = self.corridor + 1
         cell = state.cell
@@ -107,11 +107,11 @@ class TMaze:
         return now, reward, ended
 
     def _worth(self, prize: Any) -> Any:
-        """What a prize adds: −spread..spread for 1..prizes."""
+        """Reward of a prize: −spread..spread for 1..prizes."""
         return self.spread * (2.0 * (prize - 1) / (self.prizes - 1) - 1.0) if self.prizes else 0.0
 
     def percept(self, xp: Any, state: MazeState) -> tuple[Any, ...]:
-        """What is shown of a state: place, signal, outcome, prize.
+        """Percept of a state: place, signal, outcome, prize.
 
         The place is the cell if cells are numbered, else 0 start, 1 corridor, 2 junction, 3 arm.
         """
@@ -121,7 +121,7 @@ class TMaze:
         return place, state.signal, state.outcome, state.prize
 
     def table(self) -> TransitionTable:
-        """The T-maze as a table whose states tell everything; `names` of the table are `MazeState`s."""
+        """The T-maze as a table of its full states; the `names` of the table are `MazeState`s."""
         starts = [self.start(right) for right in range(2)]
         everything = itertools.product(range(2), range(self.corridor + 3), range(3), range(3), range(self.prizes + 1))
         bad = [state for state in itertools.starmap(MazeState, everything) if state.outcome != 1]

@@ -14,16 +14,16 @@ from chunked_td.envs.t_maze.timed import TimedTMaze
 
 
 class TMazeEnv(DynamicsEnv):
-    """Remember a signal through a corridor whose cells look alike, and turn the way it said.
+    """A T-maze: remember a signal through a corridor of equal cells, and turn in its direction.
 
     ## Description
-    The signal at the start says which of two arms pays. Then comes a corridor that shows nothing of it, and a junction.
-    What is shown at the junction is the same in both cases, so a learner without a memory can do no better than guess.
-    `chunked_td.envs.KeptPercepts` is such a memory, for learners with tables.
+    The signal at the start shows which of two arms is rewarded. A corridor without the signal follows, then a junction.
+    The percept at the junction is the same in both cases, so a learner without a memory can only guess.
+    `chunked_td.envs.KeptPercepts` is such a memory, for tabular learners.
 
     ## Action space
     `Discrete(3)`: 0 forward, 1 up, 2 down. Forward leads along the corridor, up and down lead from the junction into
-    an arm. Everything else runs into a wall and changes nothing.
+    an arm. Every other move is into a wall and changes nothing.
 
     ## Observation space
     `MultiDiscrete([4, 3, 3, prizes + 1])`, or `[corridor + 3, 3, 3, prizes + 1]` if `numbered`:
@@ -35,12 +35,12 @@ class TMazeEnv(DynamicsEnv):
     | 2 | outcome: 0 none, 1 the right arm, 2 the wrong one |
     | 3 | prize: 0 none, 1..prizes |
 
-    With `hidden=False` the state itself, `Discrete(n)`; `env.unwrapped.dynamics.names` says what it is.
+    With `hidden=False` the state itself, `Discrete(n)`; `env.unwrapped.dynamics.names` lists the states.
 
     ## Rewards
-    1 for the right arm and 0 for the other; −0.025 for running into a wall. With `prizes`, an arm shows one of so many,
-    and the reward comes with the step after it, together with a number between −`spread` and `spread` that the prize
-    tells: noise that a percept announces.
+    1 for the right arm and 0 for the other; −0.025 for a move into a wall. With `prizes`, an arm shows one of n prizes
+    at random. The reward then follows one step later, plus the prize's own number between −`spread` and `spread`: noise
+    that a percept predicts.
 
     ## Starting state
     The start, with one of the two signals.
@@ -50,11 +50,11 @@ class TMazeEnv(DynamicsEnv):
 
     ## Arguments
     * `corridor` (10): cells between the start and the junction, at least 1.
-    * `numbered` (False): show which cell of the corridor it is.
-    * `look` (False): the signal is shown only after the action "up" at the start, so that it has to be fetched.
+    * `numbered` (False): show the number of the cell.
+    * `look` (False): the signal is shown only after the action "up" at the start.
     * `prizes` (0), `spread` (0.5): random prizes; 0 for none, or at least 2.
     * `walls` (True): whether only "forward" leads along the corridor; without walls every action does.
-    * `hidden` (True): show percepts; False shows the state, and then runs can be compiled.
+    * `hidden` (True): show percepts; False shows the state, which compiled runs require.
     * `render_mode`: "ansi" or "rgb_array".
 
     ## References
@@ -90,19 +90,19 @@ class TMazeEnv(DynamicsEnv):
 
 
 class TimedTMazeEnv(DynamicsEnv):
-    """The passive and the active T-maze of Ni et al.: no step to lose, and the goal is shown once.
+    """The passive and the active T-maze of Ni et al.: a deadline, and a goal that is shown once.
 
     ## Description
-    A corridor of L steps leads from the start to a junction; the goal is the upper or the lower end there. It is shown
-    once, on the first visit to the oracle: the start itself, or, if `active`, the cell to the left of the start. An
-    episode has just as many steps as the best policy needs.
+    A corridor of L steps leads from the start to a junction; the goal is its upper or its lower end. It is shown once,
+    on the first visit to the oracle: the start itself, or, if `active`, the cell to the left of the start. An episode
+    has exactly the number of steps that the best policy needs.
 
     ## Action space
-    `Discrete(4)`: 0 right, 1 up, 2 left, 3 down. To run into a wall changes nothing.
+    `Discrete(4)`: 0 right, 1 up, 2 left, 3 down. A move into a wall changes nothing.
 
     ## Observation space
-    `Discrete(6)`: what is seen. With `slots`, `MultiDiscrete([6] + [7] * slots + [clock + 1])`: also what
-    `chunked_td.envs.KeptPercepts` would keep, and the steps since it kept something.
+    `Discrete(6)`: the percept. With `slots`, `MultiDiscrete([6] + [7] * slots + [clock + 1])`: also the percepts that
+    `chunked_td.envs.KeptPercepts` would keep, and the steps since it kept one.
 
     | percept | in the paper | meaning |
     |---|---|---|
@@ -112,11 +112,11 @@ class TimedTMazeEnv(DynamicsEnv):
     | 4, 5 | [1, −1], [1, 1] | lower end, upper end |
 
     ## Rewards
-    The last step pays 1 at the goal and 0 elsewhere. Every step before pays −1/L if the agent is behind schedule: left
-    of where the best policy would be at that time. The best return is 1; without a memory it is ½ on average.
+    1 at the goal at the last step, 0 at other places. Every earlier step has the reward −1/L if the agent is to the
+    left of the best policy's position at that time. The best return is 1; without a memory it is ½ on average.
 
     ## Starting state
-    The start; either goal in half of the episodes.
+    The start; each goal with probability ½.
 
     ## End of an episode
     After L + 1 steps, or L + 3 if `active`.
@@ -124,7 +124,7 @@ class TimedTMazeEnv(DynamicsEnv):
     ## Arguments
     * `corridor` (10): L, at least 1.
     * `active` (False): whether the oracle must be visited first.
-    * `slots` (0): percepts that are remembered, up to 4; `clock` (1), `threshold` (0.75): of that memory.
+    * `slots` (0): percepts in memory, up to 4; `clock` (1), `threshold` (0.75): settings of that memory.
     * `render_mode`: "ansi" or "rgb_array".
 
     ## References

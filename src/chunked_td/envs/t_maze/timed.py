@@ -1,7 +1,7 @@
 """The T-mazes of Ni et al. (2023), passive and active, with a memory of unexpected percepts built in.
 
-The position, the time and the goal are not part of the state: they stand in arrays of the dynamics, so that whoever
-learns on them, compiled or not, is shown what an agent is shown and nothing else.
+Position, time and goal are not part of the state. They are in arrays of the dynamics, so compiled and Python learners
+observe only the percepts.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from chunked_td.seeding import Stream, uniform
 
 RIGHT, UP, LEFT, DOWN = range(4)
 CORRIDOR, GOAL_DOWN, GOAL_UP, JUNCTION, LOWER_END, UPPER_END = range(6)
-"""Percepts: [0, 0], [0, −1], [0, 1], [1, 0], [1, −1], [1, 1] in the paper's writing."""
+"""Percepts: [0, 0], [0, −1], [0, 1], [1, 0], [1, −1], [1, 1] in the paper's notation."""
 PERCEPTS = 6
 X, Y, GOAL, TIME, SHOWN = range(5)
-"""What `TimedTMaze.hidden` holds; SHOWN says whether the goal has been shown."""
+"""Entries of `TimedTMaze.hidden`; SHOWN is 1 after the goal has been shown."""
 
 
 class TimedTMaze(NamedTuple):
     """Dynamics of a T-maze with a schedule. Build with `TimedTMaze.make`.
 
-    `chunked_td.envs.TimedTMazeEnv` tells the rules. State: the percept. With slots also the memory of
-    `chunked_td.envs.KeptPercepts`: kept percepts, newest first, each as 1 + its number, 0 an empty slot; and the steps
-    since one was kept, at most `clock`. The counts by which it decides outlive episodes.
+    Rules: `chunked_td.envs.TimedTMazeEnv`. The state is the percept. With slots it also has the memory of
+    `chunked_td.envs.KeptPercepts`: kept percepts, newest first, each as 1 + its number, 0 for an empty slot; and the
+    steps since one was kept, at most `clock`. The counts of the memory persist over episodes.
     """
 
     corridor: int
@@ -52,7 +52,7 @@ class TimedTMaze(NamedTuple):
 
     @property
     def nvec(self) -> tuple[int, ...]:
-        """Percept; what is kept, and since when."""
+        """Percept; kept percepts and clock."""
         return (PERCEPTS, *(PERCEPTS + 1,) * self.slots, self.clock + 1) if self.slots else (PERCEPTS,)
 
     n_actions = 4  # right, up, left, down
@@ -61,7 +61,7 @@ class TimedTMaze(NamedTuple):
 
     @kernel
     def prepare(env: Any, rng: Stream) -> None:
-        """Forget what was counted."""
+        """Reset the counts."""
         env.counts[:] = 0
 
     @kernel
@@ -76,9 +76,9 @@ class TimedTMaze(NamedTuple):
 
     @kernel
     def step(env: Any, rng: Stream, state: np.ndarray, action: int, reward: np.ndarray) -> bool:
-        """Move, look, and remember what was not expected."""
+        """Move, observe, and keep an unexpected percept."""
         hidden, end = env.hidden, env.oracle + env.corridor
-        if hidden[Y] != 0:  # in an end, whose only way out is back
+        if hidden[Y] != 0:  # at an end, which only the opposite action leaves
             if action == (DOWN if hidden[Y] > 0 else UP):
                 hidden[Y] = 0
         elif action == RIGHT:
@@ -115,12 +115,12 @@ class TimedTMaze(NamedTuple):
 
     @kernel
     def miss(env: Any, first_action: int, state: np.ndarray) -> bool:
-        """Tell whether the episode ended elsewhere than at the goal."""
+        """Whether the episode ended at another place than the goal."""
         return state[0] != (UPPER_END if env.hidden[GOAL] > 0 else LOWER_END)
 
 
 def percept(env: Any) -> int:
-    """What is shown now; the goal only on the first visit to the oracle."""
+    """Current percept; the goal is shown only on the first visit to the oracle."""
     hidden = env.hidden
     if hidden[X] == env.oracle + env.corridor:
         return JUNCTION if hidden[Y] == 0 else (UPPER_END if hidden[Y] > 0 else LOWER_END)

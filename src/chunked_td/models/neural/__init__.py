@@ -1,7 +1,7 @@
-"""Networks as models: what they predict (`networks`), what they are trained on (`replay`), and how.
+"""Networks as models: their predictions (`networks`), training data (`replay`) and training. Requires JAX.
 
 `online` trains the network of one learner, a transition at a time. `world` trains the networks of many runs together,
-an episode at a time, on a CPU or a GPU; `diagnostics` is what it records. Everything here needs JAX.
+an episode at a time, on a CPU or a GPU, and records `diagnostics`.
 """
 
 from typing import TYPE_CHECKING

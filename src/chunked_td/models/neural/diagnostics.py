@@ -1,6 +1,6 @@
-"""What is recorded of a world model's training: loss, calibration, and λ on predictable and on noisy steps.
+"""Diagnostics of a world model's training: loss, calibration, and λ on predictable and on noisy steps.
 
-Sums are kept beside the networks and read once per stretch of episodes; see `Tally` for the definitions.
+Sums are on the device of the networks and read once per interval of episodes; see `Tally` for the definitions.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ BINS = 10
 
 
 class Tally(NamedTuple):
-    """Sums for the diagnostics of a stretch of training, per run; `m` is 1, or c where λ is per component.
+    """Sums for the diagnostics of an interval of training, per run; `m` is 1, or c if λ is per component.
 
     Attributes:
-      loss, updates: sum of training losses and how many.
+      loss, updates: sum and number of training losses.
       lambdas, steps: sums of λ and counts, on predictable [:, 0] and on noisy [:, 1] steps.
-      predicted, observed, counted: of all predictions (one per step and component), by the probability of the most
-        probable outcome in ten equal bins: sum of that probability, how often that outcome came, how many.
+      predicted, observed, counted: of all predictions (one per step and component), in ten equal bins by the
+        probability of the most probable outcome: sum of that probability, number of times that this outcome was
+        sampled, number of predictions.
     """
 
     loss: Any  # float32[B]
@@ -36,7 +37,7 @@ class Tally(NamedTuple):
 
 
 class Diagnostics(NamedTuple):
-    """Means over a stretch of training, per run; NaN where nothing was counted. See `Tally` for the definitions."""
+    """Means over an interval of training, per run; NaN without data. See `Tally` for the definitions."""
 
     loss: np.ndarray  # [B]
     lambda_predictable: np.ndarray  # [B, m]
@@ -47,7 +48,7 @@ class Diagnostics(NamedTuple):
 
 
 def no_tally(runs: int, m: int) -> Tally:
-    """Sums of nothing."""
+    """A tally of zeros."""
     counts, sums = (lambda *shape: jnp.zeros(shape, jnp.int32)), (lambda *shape: jnp.zeros(shape))
     bins = (sums(runs, BINS), counts(runs, BINS), counts(runs, BINS))
     return Tally(sums(runs), counts(runs), sums(runs, 2, m), counts(runs, 2), *bins)

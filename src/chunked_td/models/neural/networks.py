@@ -1,14 +1,14 @@
 """Categorical networks over factored states: the world models of App. A.2 and App. A.3.
 
-A state is a tuple of integers x = (x¹, …, xᶜ). The network reads the state, each component divided by its
-maximum, and the action; it predicts the components of the next state independently given both:
+A state is a tuple of integers x = (x¹, …, xᶜ). The inputs of the network are the state, each component divided by its
+maximum, and the action. It predicts the components of the next state independently given both:
 
     P̂(x'|x, a) = Πᵢ P̂ᵢ(x'ⁱ|x, a)
 
-What it predicts of a component is its `Head`: a Boolean, one of n categories, or the difference x'ⁱ − xⁱ within a
-stated range. Products of many components are sums of logarithms here, until the number λ itself is asked for.
+The prediction of a component is a `Head`: a Boolean, one of n categories, or the difference x'ⁱ − xⁱ within a given
+range. Products of many components are computed as sums of logarithms.
 
-`NetworkConfig` holds everything that defines such a model and its training.
+`NetworkConfig` has all settings of such a model and its training.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _KINDS = ("boolean", "categorical", "difference")
 
 @dataclass(frozen=True)
 class Head:
-    """What the network predicts of one component of the next state.
+    """Prediction of one component of the next state.
 
     Attributes:
-      kind: "boolean" (one logit), "categorical" (the value itself) or "difference" (next value − present value).
-      outcomes: how many values are possible.
-      low: the least of them; the outcomes are low..low+outcomes−1.
+      kind: "boolean" (one logit), "categorical" (the value itself) or "difference" (next value − current value).
+      outcomes: number of possible values.
+      low: smallest of them; the outcomes are low..low+outcomes−1.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class Head:
 
     @property
     def logits(self) -> int:
-        """How many outputs of the network belong to this head."""
+        """Number of network outputs of this head."""
         return 1 if self.kind == "boolean" else self.outcomes
 
 
@@ -72,19 +72,19 @@ def difference(low: int, high: int) -> Head:
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """A categorical network and how it is trained.
+    """A categorical network and its training.
 
     Attributes:
       nvec: sizes of the state components; component i takes the values 0..nvec[i]−1.
-      actions: how many actions there are.
-      heads: what is predicted of each component.
+      actions: number of actions.
+      heads: prediction of each component.
       hidden: sizes of the hidden layers.
       activation: "tanh", "relu", "gelu" or "silu".
-      embedding: length of the learned vector per action; 0 feeds the action in as a one-hot vector.
-      learning_rate, weight_decay: Adam's; the decay is added to the gradient, as PyTorch's `Adam(weight_decay=)`.
-      batch_size: transitions per training step, drawn with replacement.
-      capacity: how many of the latest transitions the replay buffer holds.
-      train_every: one training step every so many transitions, once more than batch_size are stored.
+      embedding: length of the learned vector per action; with 0 the action is a one-hot vector.
+      learning_rate, weight_decay: of Adam; the decay is added to the gradient, as in PyTorch's `Adam(weight_decay=)`.
+      batch_size: transitions per training step, sampled with replacement.
+      capacity: number of transitions in the replay buffer.
+      train_every: transitions per training step, after more than batch_size are stored.
     """
 
     nvec: tuple[int, ...]
@@ -115,7 +115,9 @@ class NetworkConfig:
         check_not_negative("weight_decay", self.weight_decay)
         for i, (n, head) in enumerate(zip(self.nvec, self.heads, strict=True)):
             if head.kind != "difference" and head.outcomes < n:
-                raise ValueError(f"heads[{i}] has {head.outcomes} outcomes; component {i} takes {n} values")
+                raise ValueError(
+                    f"heads[{i}] must have at least {n} outcomes, the values of component {i}, got {head.outcomes}"
+                )
 
     @property
     def outputs(self) -> int:
@@ -124,12 +126,12 @@ class NetworkConfig:
 
     @property
     def sizes(self) -> list[int]:
-        """Numbers per layer, from the input to the output."""
+        """Sizes of all layers, from the input to the output."""
         return [len(self.nvec) + (self.embedding or self.actions), *self.hidden, self.outputs]
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learned."""
+        """Number of learned parameters."""
         return sum((a + 1) * b for a, b in pairwise(self.sizes)) + self.embedding * self.actions
 
 
@@ -159,7 +161,7 @@ class CategoricalNetwork(eqx.Module):
         activation, c = ACTIVATIONS[self.config.activation], len(self.config.nvec)
         for i, layer in enumerate(self.layers):
             weight = layer.weight
-            if i == 0 and self.embedding is not None:  # a factor of the columns of actions
+            if i == 0 and self.embedding is not None:  # the embedding is a factor of the action columns
                 by_action = jnp.matmul(weight[:, c:], self.embedding.T, precision=precision)
                 weight = jnp.concatenate([weight[:, :c], by_action], axis=1)
             x = jnp.matmul(x, weight.T, precision=precision) + layer.bias  # type: ignore[operator]
@@ -168,7 +170,7 @@ class CategoricalNetwork(eqx.Module):
 
 
 def optimiser(config: NetworkConfig) -> optax.GradientTransformation:
-    """PyTorch's `Adam(lr, weight_decay)`: the decay joins the gradient before the moments see it."""
+    """PyTorch's `Adam(lr, weight_decay)`: the decay is added to the gradient before the moments are updated."""
     adam = optax.adam(config.learning_rate)
     if not config.weight_decay:
         return adam
@@ -183,7 +185,7 @@ def features(config: NetworkConfig, state: jax.Array, action: jax.Array) -> jax.
 
 
 def outcomes(config: NetworkConfig, state: jax.Array, next_state: jax.Array) -> jax.Array:
-    """Index of what happened to each component, in its head: int32[..., c]; out of range if its head has no such."""
+    """Index of each component's sampled outcome in its head: int32[..., c]; out of range if the head lacks it."""
     is_difference = np.array([head.kind == "difference" for head in config.heads])
     low = np.array([head.low for head in config.heads], np.int32)
     before = jnp.where(is_difference, state.astype(jnp.int32), 0)
@@ -206,7 +208,7 @@ def _split(config: NetworkConfig, logits: jax.Array) -> list[tuple[bool, int, in
 
 
 def log_likelihood(config: NetworkConfig, logits: jax.Array, outcome: jax.Array) -> jax.Array:
-    """log P̂ᵢ(outcome) for each component: float32[..., c]; −∞ for an outcome that its head does not have."""
+    """log P̂ᵢ(outcome) for each component: float32[..., c]; −∞ for an outcome that its head lacks."""
     result, start = [], 0
     for boolean, n, members, part in _split(config, logits):
         index = outcome[..., start : start + members]
@@ -246,7 +248,7 @@ def outcome_probabilities(config: NetworkConfig, logits: jax.Array) -> jax.Array
 def log_overlap(config: NetworkConfig, logits_a: jax.Array, logits_b: jax.Array) -> jax.Array:
     """log Σᵥ Pᵢ(v) Qᵢ(v) for each component: float32[..., c].
 
-    With both arguments the same it is the log of the expected probability of what will happen.
+    With equal arguments it is the log of the expected probability of the next outcome.
     """
     result = []
     for (boolean, _, _, a), (*_, b) in zip(_split(config, logits_a), _split(config, logits_b), strict=True):
@@ -261,8 +263,3 @@ def log_overlap(config: NetworkConfig, logits_a: jax.Array, logits_b: jax.Array)
 def mean_cross_entropy(config: NetworkConfig, logits: jax.Array, outcome: jax.Array) -> jax.Array:
     """The training loss: −log P̂ᵢ(outcome), averaged over components and batch."""
     return -jnp.mean(log_likelihood(config, logits, outcome))
-
-
-def network_bytes(config: NetworkConfig) -> int:
-    """Bytes that one network takes in training: parameters, gradient and two moments, float32."""
-    return 4 * 4 * config.parameters

@@ -1,12 +1,12 @@
-"""Replay: the latest transitions of a run as compact integers, kept where the network is.
+"""Replay buffer: the latest transitions of a run as compact integers, on the device of the network.
 
 A transition is one packed row (x, a, x'). Transitions are numbered 1, 2, …; after transition n a ring of capacity C
-holds the last min(n, C), and a training batch is drawn from those with replacement.
+has the last min(n, C), and a training batch is sampled from those with replacement.
 
-Whole episodes of length T go in at once. That would be wrong in a ring of C slots: the end of the episode would
-replace rows that the training steps before it may still draw. So there are at least C + T slots, and the ring is
-a moving window over them: the rows that an episode overwrites have already left every window it will be asked for,
-and rows that lie ahead of the window are not drawn. The draws then equal those of a ring filled step by step.
+Whole episodes of length T are inserted at once. In a ring of C slots the end of the episode would replace rows that
+earlier training steps may still sample. So there are at least C + T slots, and the ring is a moving window over them:
+an episode overwrites only rows outside every window that its training steps use, and rows ahead of the window are not
+sampled. The samples then equal those of a ring filled step by step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from chunked_td.models.neural.networks import NetworkConfig
 
 
 def row_dtype(config: NetworkConfig) -> np.dtype:
-    """The smallest unsigned integer type that holds every state component and action."""
+    """Smallest unsigned integer type for every state component and action."""
     return np.min_scalar_type(max(*config.nvec, config.actions) - 1)
 
 
@@ -52,7 +52,7 @@ def insert(buffer: jax.Array, rows: jax.Array, n: jax.Array) -> jax.Array:
 def draw(key: jax.Array, n: jax.Array, batch_size: int, capacity: int, slots: int) -> jax.Array:
     """Slots of a training batch after transition n: uniform over the last min(n, capacity), with replacement.
 
-    The draw depends on the key and on n alone, so it does not matter how transitions are grouped into calls.
+    The batch depends only on the key and on n, so the grouping of transitions into calls has no effect.
     """
     age = jax.random.randint(jax.random.fold_in(key, n), (batch_size,), 0, jnp.minimum(n, capacity))
     return (n - 1 - age) % slots

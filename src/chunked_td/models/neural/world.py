@@ -1,21 +1,21 @@
 """World models of many runs, trained together: one compiled call per episode.
 
 The runs of an arm (seeds × step sizes) have networks of one shape and episodes of one length T, so they advance in
-lockstep: a single program trains all networks on the episode that each run has just seen, step by step, and returns
-each run's λ for every step. What it computes is exactly the online loop, for transition n = 1, 2, …:
+lockstep. One program trains all networks on the latest episode of each run, step by step, and returns each run's λ for
+every step. It computes exactly the online loop, for transition n = 1, 2, …:
 
     store transition n;
-    if n is a multiple of train_every and n > batch_size: one training step on a batch of what is stored;
-    λₙ = probability of transition n under the parameters of now.
+    if n is a multiple of train_every and n > batch_size: one training step on a batch of stored transitions;
+    λₙ = probability of transition n under the current parameters.
 
-How it is arranged for speed:
-  - an episode goes into the replay buffer at once, so all its batches are drawn and gathered before the loop;
-  - parameters change every train_every transitions only, so the λs of such a block are read by one forward pass, beside
+Optimisations:
+  - an episode is inserted into the replay buffer at once, so all its batches are sampled and gathered before the loop;
+  - parameters change only every train_every transitions, so one forward pass computes the λs of such a block, beside
     that of the next training step, which uses the same parameters;
-  - the loop keeps only the logits of those rows; probabilities and diagnostics are computed after it, for all steps.
+  - the loop returns only the logits of those rows; probabilities and diagnostics are computed after it, for all steps.
 
-A run whose loss is not finite is frozen and marked in `broken_at`; its λ is 0 from that episode on. The others do not
-notice.
+A run whose loss is not finite is frozen and marked in `broken_at`; its λ is 0 from that episode on. The other runs are
+not affected.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ from chunked_td.seeding import model_seed
 PRECISIONS = ("float32", "tf32x3", "tf32")
 
 GPU_OPTIONS = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
-"""Kernels that do not wait for each other run side by side: reads beside training, the layers' updates beside each
-other. A training step has some 35 kernels, most of them too small to fill a GPU."""
+"""Compiler options with which independent kernels run concurrently. A training step has about 35 kernels, most of them
+too small to fill a GPU."""
 
 
 def matmul_precision(name: str) -> Any:
-    """JAX's name for a precision of matrix products; a CPU computes in float32 whatever is asked."""
+    """JAX's name for a precision of matrix products; a CPU always computes in float32."""
     if name == "float32" or jax.default_backend() == "cpu":
         return jax.lax.Precision.HIGHEST
     return jax.lax.Precision.DEFAULT if name == "tf32" else jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3
 
 
 class WorldState(NamedTuple):
-    """Everything that training changes. Arrays lead with the run, except the two counters."""
+    """State that training changes. The first axis of arrays is the run, except for the two counters."""
 
     networks: CategoricalNetwork
     moments: Any
@@ -72,7 +72,7 @@ class WorldState(NamedTuple):
 
 
 class WorldProgram(NamedTuple):
-    """What is fixed at compile time."""
+    """Constants of a compiled program."""
 
     config: NetworkConfig
     episode_length: int
@@ -82,7 +82,7 @@ class WorldProgram(NamedTuple):
 
 
 def _start(config: NetworkConfig, episode_length: int, width: int, seeds: jax.Array) -> WorldState:
-    """Fresh networks and empty buffers; a run's part depends on its own seed only. `width`: λs per step."""
+    """New networks and empty buffers; a run's part depends only on its own seed. `width`: λs per step."""
     runs = seeds.shape[0]
     keys = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed)))(seeds)
     networks = eqx.filter_vmap(lambda key: CategoricalNetwork(config, key=key))(keys[:, 0])
@@ -95,13 +95,13 @@ def _start(config: NetworkConfig, episode_length: int, width: int, seeds: jax.Ar
 def loss_and_reads(
     network: CategoricalNetwork, x: jax.Array, outcome: jax.Array, reads: jax.Array, precision: Any
 ) -> tuple[jax.Array, jax.Array]:
-    """Training loss of a batch, and the logits of some more rows [r, inputs] under the same parameters."""
+    """Training loss of a batch, and the logits of further rows [r, inputs] under the same parameters."""
     logits, read = network(x, precision=precision), network(reads, precision=precision)
     return mean_cross_entropy(network.config, logits, outcome), jax.lax.stop_gradient(read)
 
 
 def _choose(keep: jax.Array, new: Any, old: Any) -> Any:
-    """Per run, the new arrays where keep, else the old."""
+    """Per run, the new arrays if `keep`, else the old."""
 
     def pick(a: jax.Array, b: jax.Array) -> jax.Array:
         if a.ndim == 0:  # Adam's count, the same for all runs
@@ -123,7 +123,7 @@ def adam_change(config: NetworkConfig, moments: Any) -> Any:
 
 
 def training_step(program: WorldProgram, carry: Any, xs: Any) -> tuple[Any, jax.Array]:
-    """One training step of all runs, reading some rows with the parameters from before it."""
+    """One training step of all runs, and logits of further rows with the parameters before it."""
     networks, moments, broken_at, loss_sum, updates = carry
     n, x, outcome, reads = xs
     precision = matmul_precision(program.precision)
@@ -173,9 +173,9 @@ def _read_inputs(program: WorldProgram, rows: jax.Array) -> jax.Array:
 def _blocks(program: WorldProgram, reads: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Group reads by the training step that follows them.
 
-    Transition n is read after the training step at n. So the step at transition k·j is preceded by the reads of
-    k·(j−1)..k·j−1, and the last transition is read after the loop. There is no transition 0 of this episode (its λ
-    belongs to the episode before): a stand-in keeps the blocks equal. [T, B, r, ·] → ([T/k, B, k·r, ·], [B, r, ·]).
+    Transition n is read after the training step at n. So the reads of k·(j−1)..k·j−1 precede the step at transition
+    k·j, and the last transition is read after the loop. This episode has no transition 0 (its λ belongs to the episode
+    before); a copy of the first keeps the blocks equal. [T, B, r, ·] → ([T/k, B, k·r, ·], [B, r, ·]).
     """
     k = program.config.train_every
     shifted = jnp.concatenate([reads[:1], reads[:-1]])
@@ -218,7 +218,7 @@ def _episode(program: WorldProgram, state: WorldState, states, actions, policy, 
     whole = broken_at.reshape(-1, *(1,) * (lambdas.ndim - 1)) == 0
     lambdas = jnp.where(whole, lambdas, 0.0)
     tally = state.tally._replace(loss=loss, updates=updates)
-    # The diagnostics look at the action that was taken.
+    # The diagnostics use the action that was taken.
     places = action[..., None, None].astype(jnp.int32)
     taken = (logits if program.reading.only_taken else jnp.take_along_axis(logits, places, axis=2))[:, :, 0]
     tally = add_episode(config, tally, lambdas, taken, seen, noisy)
@@ -226,14 +226,14 @@ def _episode(program: WorldProgram, state: WorldState, states, actions, policy, 
     return WorldState(networks, moments, buffer, state.keys, n, broken_at, tally), lambdas
 
 
-# Compiled once per plan and number of runs, however many worlds there are.
+# Compiled once per program and number of runs, and shared by all worlds.
 _start_program = jax.jit(_start, static_argnums=(0, 1, 2))
 _episode_program = jax.jit(_episode, static_argnums=0, donate_argnums=1)
 _compiled_ahead: dict[Any, Any] = {}
 
 
 def _compiled(program: Any) -> Any:
-    """Compile a lowered program, on a GPU with `GPU_OPTIONS` if this version of the compiler knows them."""
+    """Compile a lowered program, on a GPU with `GPU_OPTIONS` if this version of the compiler accepts them."""
     if jax.default_backend() != "gpu":
         return program.compile()
     try:
@@ -245,26 +245,26 @@ def _compiled(program: Any) -> Any:
 
 
 def _whole(name: str, given: ArrayLike, shape: tuple[int, ...], limit: Any) -> np.ndarray:
-    """An array of whole numbers of this shape, each at least 0 and below its limit."""
+    """Check an array of whole numbers of this shape, each at least 0 and below its limit."""
     values = np.asarray(given)
     if values.shape != shape:
         raise ValueError(f"{name} must have the shape {shape}, got {values.shape}")
     if values.min() < 0 or not (values < np.asarray(limit, np.min_scalar_type(np.max(limit)))).all():
-        raise ValueError(f"{name} must have values in 0..{np.asarray(limit) - 1}, got others")
+        raise ValueError(f"{name} must have values in 0..{np.asarray(limit) - 1}, got {values.min()} to {values.max()}")
     return values
 
 
 class World:
-    """The world models of a batch of runs.
+    """World models of a batch of runs.
 
     Args:
       config: the network and its training.
-      seeds: the runs' seeds; runs with the same seed start with the same network and draw the same batches.
+      seeds: the runs' seeds; runs with the same seed have the same initial network and the same batches.
       episode_length: T, the number of transitions of every episode; a multiple of config.train_every.
-      reading: what is asked of the networks about every step, a `chunked_td.lambdas.on_device.Reading`.
+      reading: the numbers to compute from the logits of every step, a `chunked_td.lambdas.on_device.Reading`.
       precision: of the matrix products on a GPU: "float32", "tf32x3" or "tf32". A CPU always uses float32.
-      staged: update Adam's moments first and the parameters from them, instead of all in one pass. Default: on a CPU,
-        for networks that its cache holds with both moments (10 % faster there, 10 % slower for larger ones).
+      staged: update Adam's moments first and then the parameters, instead of both in one pass. Default: on a CPU, for
+        networks that fit into its cache with both moments (10 % faster; 10 % slower for larger ones).
     """
 
     def __init__(
@@ -294,26 +294,26 @@ class World:
         self._noisy = jnp.zeros((self.runs, episode_length), bool)
 
     def mark_noisy(self, noisy: ArrayLike) -> None:
-        """Say which steps count as noisy in the diagnostics: bool[T] or bool[B, T]. None do until then."""
+        """Set the steps that count as noisy in the diagnostics: bool[T] or bool[B, T]. Default: none."""
         shape = (self.runs, self.program.episode_length)
         self._noisy = jnp.asarray(np.broadcast_to(np.asarray(noisy, bool), shape))
 
     def episode(self, states: ArrayLike, actions: ArrayLike, policy: ArrayLike | None = None) -> jax.Array:
-        """Train every run on its episode and read its λs. Returns at once; the result is waited for when it is used.
+        """Train every run on its episode and compute its λs. The call is asynchronous: only reading the result blocks.
 
         Args:
           states: int[B, T+1, c], of times 0..T.
           actions: int[B, T], of times 0..T−1.
-          policy: float[B, T, actions], π(a|xₜ) for t in 0..T−1; not needed where only the action taken counts.
+          policy: float[B, T, actions], π(a|xₜ) for t in 0..T−1; not needed if the reading uses only the action taken.
         Returns:
-          what the reading makes of transition t in 0..T−1: float32[B, T], or float32[B, T, width].
+          result of the reading for transition t in 0..T−1: float32[B, T], or float32[B, T, width].
         """
         arguments = self._arguments(states, actions, policy)
         self.state, lambdas = self._compiled(self.state, *arguments)
         return lambdas
 
     def compile(self) -> float:
-        """Compile the episode's program ahead of its first use; the seconds that took."""
+        """Compile the episode's program before its first use; return the seconds that it took."""
         start = time.perf_counter()
         shape = (self.runs, self.program.episode_length)
         states = np.zeros((shape[0], shape[1] + 1, len(self.program.config.nvec)), np.int64)
@@ -324,14 +324,8 @@ class World:
         self._compiled = _compiled_ahead[key]
         return time.perf_counter() - start
 
-    def program_text(self) -> str:
-        """The compiled program in the compiler's language, to see what runs."""
-        if not hasattr(self._compiled, "as_text"):
-            self.compile()
-        return self._compiled.as_text()
-
     def _arguments(self, states: ArrayLike, actions: ArrayLike, policy: ArrayLike | None) -> tuple[Any, ...]:
-        """Arrays in the types that travel, checked."""
+        """Check the arrays and convert them to the dtypes of the program."""
         config, shape = self.program.config, (self.runs, self.program.episode_length)
         dtype = replay.row_dtype(config)
         states = _whole("states", states, (shape[0], shape[1] + 1, len(config.nvec)), np.array(config.nvec))
@@ -344,17 +338,12 @@ class World:
         return states.astype(dtype), actions.astype(dtype), mixed, self._noisy
 
     @property
-    def transitions(self) -> int:
-        """How many transitions each run has stored so far (waits for the last call)."""
-        return int(self.state.n)
-
-    @property
     def broken_at(self) -> np.ndarray:
-        """int[B]: the transition at which a run's loss was not finite and it was frozen; 0 for none."""
+        """int[B]: transition at which a run was frozen because its loss was not finite; 0 for none."""
         return np.asarray(self.state.broken_at)
 
     def diagnostics(self) -> Diagnostics:
-        """Means since the last call of this; starts the next stretch."""
+        """Means since the previous call; starts the next interval."""
         result = means(self.state.tally)
         self.state = self.state._replace(tally=no_tally(self.runs, self.state.tally.lambdas.shape[-1]))
         return result
