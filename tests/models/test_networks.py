@@ -276,6 +276,6 @@ def test_errors_name_the_argument():
     ):
         with pytest.raises((TypeError, ValueError), match=f"^{next(iter(bad))} must be .*, got"):
             NetworkConfig((2,), 2, (boolean(),), **bad)
-    with pytest.raises(ValueError, match=r"heads\[1\] has 3 outcomes; component 1 takes 4 values"):
+    with pytest.raises(ValueError, match=r"heads\[1\] must have at least 4 outcomes, the values of component 1, got 3"):
         NetworkConfig((2, 4), 2, (boolean(), categorical(3)))
     assert NetworkConfig((2,), 2, (boolean(),), hidden=[8, 8]).hidden == (8, 8)
