@@ -1,40 +1,48 @@
-"""The one update behind every algorithm of the paper, as a choice of four, and the entries that Python calls.
+"""The update that all algorithms of the paper share, and the compiled entries that Python calls.
+
+An algorithm is a choice of four:
 
 | choice | values |
 |---|---|
 | bootstrap B(x') | V(s'), Q(s',a'), Σ_a π(a|s') Q(s',a), max_a Q(s',a) (`chunked_td.bootstraps`) |
-| λ source | see `chunked_td.lambdas` |
-| view | traces (online), of several kinds; offline λ-return, sampled chunks (`learners.views`) |
+| λ source | a class of `chunked_td.lambdas` |
+| view | online, with several types of trace; offline λ-return; sampled chunks (`learners.views`) |
 | step size | α, or 1/n(s) (`learners.sutton_singh`) |
 
-Per transition t, in this order (Alg. 1 to 4):
+`advance` makes the update for transition t, in this order (Alg. 1 to 4):
 
-    perceive      1. choose a_{t+1}, where the update needs it (SARSA, true online; state values have a policy)
+    perceive      1. choose a_{t+1} if δ_t or λ_t depends on it (SARSA, true online), or if the policy is given
+                     (state values)
                   2. train the model on transition t
                   3. δ_t = r_{t+1} + γ B(x_{t+1}) − Q(s_t,a_t)
-    write_lambda  4. λ_t
-    credit        5. the view: e ← γ λ_t e;  e(s_t,a_t) += 1;  Q ← Q + α δ_t e
-                  6. choose a_{t+1} from the new values, where it was not chosen in 1 (Expected-SARSA, Q-learning)
+    write_lambda  4. compute λ_t
+    credit        5. update as the view requires; online: e ← γ λ_t e;  e(s_t,a_t) += 1;  Q ← Q + α δ_t e
+                  6. choose a_{t+1} from the new values if step 1 did not (Expected-SARSA, Q-learning)
 
-The offline view stores δ_t and λ_t, holds the values still during the episode and makes all updates at its end
-(Eq. 2 and 4). Sampled chunks (§3.1) are the offline view with λ_t replaced by a coin that falls heads with
-probability λ_t: heads drops the state at t from the compressed episode, tails keeps it to bootstrap from.
+λ_t belongs to the transition from x_t to x_{t+1} and decays the traces of all earlier steps. For example, Alg. 2
+(`ChunkedSarsa`) is bootstrap Q(s',a'), source `ForwardLambda` and view "traces": step 1 draws a_{t+1} from
+π(·|x_{t+1}), and step 4 computes λ_t = P̂(x_{t+1}|x_t,a_t) π(a_{t+1}|x_{t+1}).
+
+The offline view stores δ_t and λ_t, keeps the values fixed during the episode and makes all updates at its end
+(Eq. 2 and 4). Sampled chunks (§3.1) are the offline view with λ_t replaced by a random number, 1 with probability λ_t
+and 0 otherwise: 1 drops the state at t from the compressed episode, 0 keeps it and bootstraps from it.
 
 For V and SARSA the offline view is Eq. 4. Expected-SARSA subtracts Q(s_t,a_t) in δ_t but bootstraps from
-B(x_t) = Σ_a π(a|s_t) Q(s_t,a), so the updates of Alg. 3 add up to another return, which the offline view uses too:
+B(x_t) = Σ_a π(a|s_t) Q(s_t,a), so the updates of Alg. 3 add up to a different return. The offline view uses the same:
 
     G_t = r_{t+1} + γ[B(x_{t+1}) + λ_{t+1}(G_{t+1} − Q(s_{t+1},a_{t+1}))]
 
-On termination B = 0. On truncation the episode ends but the value does not: B(x_T) stands, and is Σ_a π(a|s_T) Q(s_T,a)
-for SARSA too, since no a_T is drawn.
+On termination B = 0. On truncation the last step bootstraps from B(x_T); for SARSA that is Σ_a π(a|s_T) Q(s_T,a), since
+no a_T is drawn.
 
-Open names, by the part that gives them; a part without one leaves the step as it is:
+Each part of a learner supplies functions under open names (`chunked_td._link`). A missing function leaves the step
+unchanged:
 
 | part | open names |
 |---|---|
-| λ source | `lambda_t`, or `write_lambda` in one piece; `after_step`, `after_episode` where it learns |
-| model | `observe`, and what `lambdas.step` asks |
-| view | `update`, `end`; `arrive`, `value_of` where values are not rows of the table |
+| λ source | `lambda_t`, or `write_lambda` for all components at once; `after_step`, `after_episode` if it learns |
+| model | `observe`, and the functions that `lambdas.step` calls |
+| view | `update`, `end`; `arrive`, `value_of` for values that are not rows of the table |
 | exploration | `probabilities`, `count_action`, `count_reward` (`policies`) |
 | planner | `plan`; `expect` of a reward source (`learners.planning`) |
 | others | `divide` a reward; `misread`, `seen_state` of a wrong model; `take` a random number |
@@ -57,9 +65,9 @@ from chunked_td.policies import GIVEN, GREEDY, count_action, count_reward, draw,
 from chunked_td.traces import LIMIT, backward_pass
 
 ONGOING, TERMINATED, TRUNCATED = range(3)
-"""Whether an episode has ended, and how."""
+"""States of an episode."""
 NONE, FREE = -1, -2
-"""Instead of an action: there is none; it is the learner's to choose."""
+"""Codes in place of an action: no action; the learner chooses."""
 
 lambda_t = slot("source", "lambda_t", np.nan)
 after_step, after_episode = slot("source", "after_step", None), slot("source", "after_episode", None)
@@ -68,21 +76,21 @@ misread, seen_state = slot("error", "misread", -1), slot("error", "seen_state", 
 
 
 class Arrival(NamedTuple):
-    """A transition, as the environment gives it."""
+    """A transition as the environment returns it."""
 
     state: int
     action: int
     next_state: int
-    components: Any  # int64[c], the components of next_state where they are at hand, else None
+    components: Any  # int64[c], the components of next_state; None if only its id is known
     percept: int  # next_state, or an id for the pair of reward and next state
     legal: Any  # bool[A], the legal actions in next_state
-    only: int  # the one legal action, or −1 where there are several
+    only: int  # the only legal action, or −1 if several are legal
     ended: int  # ONGOING, TERMINATED or TRUNCATED
-    given: int  # the next action where it is not the learner's to choose, else FREE
+    given: int  # the prescribed next action (recorded episodes), or FREE
 
 
 class Work(NamedTuple):
-    """All that the update reads and writes; the first fields are those of `AgentState`."""
+    """All inputs and outputs of the update; the first fields are those of `AgentState`."""
 
     rule: Any
     source: Any
@@ -97,13 +105,13 @@ class Work(NamedTuple):
     division: Any
     rng: Stream  # of the policy
     coins: Stream  # of sampled chunks
-    reward: Annotated[np.ndarray, "float64[p]"]  # as it came; d components, or one that is divided into d
-    rates: Annotated[np.ndarray, "float64[three]"]  # ε or what an exploration has in its place; α; factor of λ_t
-    legal: Annotated[np.ndarray, "bool[A]"]  # the legal actions that Python has written down
+    reward: Annotated[np.ndarray, "float64[p]"]  # as received: d components, or one number to divide into d
+    rates: Annotated[np.ndarray, "float64[three]"]  # ε, or the rate of another exploration; α; factor of λ_t
+    legal: Annotated[np.ndarray, "bool[A]"]  # the legal actions, written by Python
 
     @classmethod
     def of(cls, state: Any, rng: Stream, coins: Stream, reward: Any, rates: Any, legal: Any) -> Work:
-        """The arrays of a learner, with its random numbers and what Python writes."""
+        """Join the state of a learner with its random streams and the arrays that Python writes."""
         given: Any = (*state, rng, coins, reward, rates, legal)
         return cls(*given)
 
@@ -117,10 +125,10 @@ EPSILON, STEP_SIZE, CUT = range(RATES)
 
 
 def advance(m, here, truth):
-    """Learn from one transition; returns the next action, or NONE.
+    """Make the update for one transition; return a_{t+1}, or NONE.
 
     Args:
-      m: Work. here: Arrival. truth: the transition as the true model sees it; None for other models.
+      m: Work. here: Arrival. truth: the transition under the true model; None for other models.
     """
     step = perceive(m, here, truth)
     write_lambda(m, step)
@@ -128,7 +136,7 @@ def advance(m, here, truth):
 
 
 def perceive(m, here, truth):
-    """Choose a_{t+1}, train the models and write δ_t; returns the Step."""
+    """Steps 1 to 3: choose a_{t+1} if it is needed now, train the models, write δ_t; return the Step."""
     action = NONE
     count_action(m.tables.exploration, here.state, here.action, m.rule.n_actions)
     if here.ended != TERMINATED:
@@ -146,7 +154,7 @@ def perceive(m, here, truth):
 
 
 def lambda_of_source(m, step):
-    """λ_t into `memory.lambda_t`: one number for all reward components, or one each."""
+    """Write λ_t, times its factor in `rates`, to `memory.lambda_t`: one λ for all reward components, or one each."""
     out = m.memory.lambda_t
     if m.rule.per_component:
         for i in range(out.size):
@@ -165,7 +173,7 @@ write_lambda = slot("source", "write_lambda", lambda_of_source)
 
 
 def credit(m, here, step):
-    """Use λ_t and δ_t as the view does, plan, and choose a_{t+1} where that is still to be done; returns it."""
+    """Steps 5 and 6: update from λ_t and δ_t, run the planner, choose a_{t+1} if step 1 did not; return it, or NONE."""
     row, step_size, action = row_of(m, step), m.rates[STEP_SIZE], step.next_action
     add_transition(m.episode, step, here.ended == TRUNCATED)
     if m.trace is not None or m.planning is not None:  # values change at once; else at the end of the episode
@@ -185,7 +193,7 @@ def credit(m, here, step):
 
 
 def begin(m, state, legal, only, given):
-    """The first action of an episode."""
+    """Return the first action of an episode."""
     action = select_action(m, state, legal, only, given == FREE)
     for a in range(m.rule.n_actions):  # a source that does not need the policy must not read it
         m.memory.policy[a] = m.memory.next_policy[a] if m.rule.keeps_policy else np.nan
@@ -193,22 +201,22 @@ def begin(m, state, legal, only, given):
 
 
 def finish(m):
-    """End of an episode: make the updates that wait for it and forget the episode."""
+    """End an episode: make the deferred updates and reset the memory of the episode."""
     end_episode(m.trace, m, m.coins, m.rates[STEP_SIZE])
     show_episode(m.episode, m.source)
     m.memory.length[0] = 0
     m.memory.previous[0] = -1
 
 
-# ---- their parts
+# ---- parts of the update
 
 
 def select_action(m, state, legal, only, acting):
-    """Write π(·|state) into `memory.next_policy` and draw the next action; NONE if none is to be taken.
+    """Write π(·|state) to `memory.next_policy`; return an action drawn from it if `acting`, else NONE.
 
     Args:
-      legal: bool[A]. only: the one legal action, or −1 where there are several.
-      acting: False where only the probabilities are needed.
+      legal: bool[A]. only: the only legal action, or −1 if several are legal.
+      acting: False if only the probabilities are needed.
     """
     rule, memory, A = m.rule, m.memory, m.rule.n_actions
     arrive(m.trace, m, state)
@@ -217,7 +225,7 @@ def select_action(m, state, legal, only, acting):
             m.tables.legal[state, a] = legal[a]
     if rule.policy != GIVEN and only >= 0:
         if rule.bootstrap == SARSA and acting and not rule.keeps_policy:
-            memory.next_policy[only] = 1.0  # all that is read: π(a_{t+1}|x_{t+1})
+            memory.next_policy[only] = 1.0  # only π(a_{t+1}|x_{t+1}) is read
             return only
         for a in range(A):
             memory.next_policy[a] = 1.0 if a == only else 0.0
@@ -231,7 +239,7 @@ def select_action(m, state, legal, only, acting):
 
 
 def step_of(m, here, next_action, truth):
-    """The transition as λ sources and models see it."""
+    """Return the Step that λ sources and models read."""
     memory = m.memory
     transition = transition_of(m.division, here, m.reward, next_action, memory.previous[0])
     policies = memory.policy, memory.next_policy
@@ -241,7 +249,7 @@ def step_of(m, here, next_action, truth):
 
 
 def transition_of(division, here, paid, next_action, previous):
-    """The transition of an Arrival; its reward is the one that came, or the array that `divide` fills."""
+    """Return the Transition of an Arrival; its reward is as received, or the array that `divide` fills."""
     reward = paid if division is None else division.reward
     return Transition(
         here.state,
@@ -257,7 +265,7 @@ def transition_of(division, here, paid, next_action, previous):
 
 
 def train_model(error, m, here, step):
-    """Train the λ source's model on the transition, or on what an error makes of it (`chunked_td.models.errors`)."""
+    """Train the λ source's model on the transition, altered by a model error if any (`chunked_td.models.errors`)."""
     if error is None:
         observe(m.model, step, True)
         return
@@ -269,12 +277,12 @@ def train_model(error, m, here, step):
 
 
 def row_of(m, step):
-    """The row of the table of values that the transition left."""
+    """Return the row of (s_t, a_t) in the table of values; of s_t for state values."""
     return natural(step.state if m.rule.bootstrap == STATE else step.state * m.rule.n_actions + step.action)
 
 
 def write_td_error(m, step, row, terminated):
-    """δ_t^i = r^i + γ B^i(x_{t+1}) − Q^i(row), into `memory.delta_t`; part of it may be read off a model."""
+    """Write δ_t^i = r^i + γ B^i(x_{t+1}) − Q^i(row) to `memory.delta_t`; `ExpectedError` then changes part of it."""
     rule, values, memory = m.rule, m.tables.values, m.memory
     for i in range(step.reward.size):
         ahead = 0.0
@@ -287,36 +295,36 @@ def write_td_error(m, step, row, terminated):
 
 
 def in_unit(value):
-    """Whether a λ lies in [0, 1], up to rounding; NaN does not."""
+    """Return whether a λ is in [0, 1], up to rounding; False for NaN."""
     return -SLACK <= value <= 1.0 + SLACK
 
 
 def keep_policy(m):
-    """π(·|x_{t+1}) becomes the present policy, where it is needed."""
+    """Copy π(·|x_{t+1}) to `memory.policy` for the next step, if λ needs it."""
     if m.rule.keeps_policy:
         for b in range(m.rule.n_actions):
             m.memory.policy[b] = m.memory.next_policy[b]
 
 
 def watch_update(m, step_size):
-    """Note in `watch` a δ_t that nothing can be learned from."""
+    """Set NO_NUMBER in `watch` if α δ_t is not finite or is beyond LIMIT."""
     for i in range(m.memory.delta_t.size):
-        if not abs(step_size * m.memory.delta_t[i]) <= LIMIT:  # true of NaN too
+        if not abs(step_size * m.memory.delta_t[i]) <= LIMIT:  # also true of NaN
             m.watch[0] |= NO_NUMBER
 
 
 def show_episode(episode, source):
-    """Show the episode to a λ source that learns from it."""
+    """Pass the finished episode to a λ source that learns from whole episodes."""
     if episode is not None:
         after_episode(source, episode)
         episode.length[0] = 0
 
 
-# ---- the view where values stand still during an episode
+# ---- offline views: values are fixed during an episode
 
 
 def keep_step(no_trace, m, step, row, step_size, ended):
-    """λ_t and δ_t are kept for the end of the episode."""
+    """Store λ_t and δ_t for the end of the episode."""
     memory = m.memory
     t = memory.length[0]
     memory.rows[t] = row
@@ -327,9 +335,9 @@ def keep_step(no_trace, m, step, row, step_size, ended):
 
 
 def make_updates(no_trace, m, coins, step_size):
-    """The updates of a whole episode, or of chunks sampled from it.
+    """Make the updates of a whole episode, or of chunks sampled from it.
 
-    Components with a λ of their own share a coin's number, so that each is dropped with its own probability.
+    Reward components with a λ each share one random number per step; each is dropped with its own probability.
     """
     memory, length = m.memory, m.memory.length[0]
     if m.rule.sampled:
@@ -345,7 +353,7 @@ def make_updates(no_trace, m, coins, step_size):
 update, end_episode = slot("view", "update", keep_step), slot("view", "end", make_updates)
 
 
-# ---- what Python calls: a learner by the address of its arrays (`arrays.Packed`)
+# ---- entries that Python calls, with the address of a learner's arrays (`chunked_td._link.Packed`)
 
 read = slot("arrays", "read")
 
@@ -355,7 +363,7 @@ def _arrival(m, state, action, next_state, percept, ended, given):
 
 
 def step(address, state, action, next_state, percept, ended, given):
-    """Learn from a transition; the next action, or NONE. With state −1 an episode begins in `next_state`."""
+    """Make one update; return the next action, or NONE. State −1 begins an episode in `next_state`."""
     m = read(address)
     if state < 0:
         return begin(m, next_state, m.legal, only_legal(m.legal), given)
@@ -363,30 +371,30 @@ def step(address, state, action, next_state, percept, ended, given):
 
 
 def step_before_lambda(address, state, action, next_state, percept, ended, given):
-    """The part of `step` before λ_t, for a source that is plain Python; returns a_{t+1} if it is chosen by then."""
+    """Run `step` up to λ_t, for a source in plain Python; return a_{t+1}, or NONE if it is not chosen yet."""
     m = read(address)
     return perceive(m, _arrival(m, state, action, next_state, percept, ended, given), None).next_action
 
 
 def step_after_lambda(address, state, action, next_state, percept, ended, given, next_action):
-    """The part of `step` after λ_t, which stands in `memory.lambda_t`; the next action, or NONE."""
+    """Run the rest of `step` with the λ_t in `memory.lambda_t`; return the next action, or NONE."""
     m = read(address)
     here = _arrival(m, state, action, next_state, percept, ended, given)
     return credit(m, here, step_of(m, here, next_action, None))
 
 
 def known_step(m, here, next_action):
-    """The Step of `step_before_lambda`, for a source that is plain Python."""
+    """Return the Step of `step_before_lambda`, for a source in plain Python."""
     return step_of(m, _arrival(m, *here), next_action, None)
 
 
 def select(address, state, acting):
-    """Write π(·|state), and draw an action if `acting`."""
+    """Write π(·|state); return an action drawn from it if `acting`, else NONE."""
     m = read(address)
     return select_action(m, state, m.legal, only_legal(m.legal), acting != 0)
 
 
 def end(address):
-    """The end of an episode."""
+    """End an episode."""
     finish(read(address))
     return 0
