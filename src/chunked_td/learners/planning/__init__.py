@@ -1,9 +1,10 @@
-"""Planners: what a learner makes of its model besides λ. One file each; every `Planner` in them is found by its name.
+"""Planners: extra value updates from the learned model. One file each; `PLANNERS` finds every `Planner` by its name.
 
-| file | what it holds |
+| file | content |
 |---|---|
-| `base` | `Planner`, the model's part of a learner, and the backup that all planners share |
-| `expected_error` | TD errors that the model expects; not a planner, but it needs the same model |
+| `base` | `Planner`, and the planning state of a learner |
+| `backups` | the backup that all planners share |
+| `expected_error` | expected TD errors; not a planner, but it requires the same model |
 | the others | one planner each |
 """
 

@@ -7,7 +7,7 @@ from chunked_td.policies import write_policy
 
 
 def expected_backup(agent, row, epsilon):
-    """T(row) by the model's expectation, into `planning.target`; the row was tried."""
+    """Write T(row), the expectation under the model, to `planning.target`; requires that the row was visited."""
     world, out = agent.planning.world, agent.planning.target
     counts = world.counts
     for i in range(out.size):

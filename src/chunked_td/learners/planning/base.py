@@ -1,14 +1,14 @@
 """Planning: updates from a learned model, on the same table of values, after each real step.
 
-Bootstrap, λ source, view and step size say what a real step teaches; a planner says what the model teaches besides. It
-runs at the end of every step. Its model counts transitions, rewards and ends (`chunked_td.models.transitions`), the
-present transition included. A backup of a row (s, a) is
+Bootstrap, λ source, view and step size determine the update from a real step; a planner makes extra updates from the
+model. It runs at the end of every step. Its model counts transitions, rewards and terminations
+(`chunked_td.models.transitions`), including the current transition. A backup of a row (s, a) is
 
-    T(s,a) = Σ_{s'} P̂(s'|s,a) [r̂(s,a,s') + γ (1 − share of ends) B(s')],   B(s') = Σ_{a'} π(a'|s') Q(s',a')
+    T(s,a) = Σ_{s'} P̂(s'|s,a) [r̂(s,a,s') + γ (1 − P̂(end|s,a,s')) B(s')],   B(s') = Σ_{a'} π(a'|s') Q(s',a')
 
-with the behaviour policy π as it stands, for SARSA as for Expected-SARSA; Q-learning has B(s') = max Q(s',·). B = 0 in
-states that were never acted in. For state values a row is s, and B(s') = V(s'): the model is that of the process under
-the policy, as it was followed.
+with the current behaviour policy π, for SARSA and Expected-SARSA; for Q-learning B(s') = max Q(s',·). B = 0 in states
+without a recorded action. For state values a row is s, and B(s') = V(s'): the model is that of the process under the
+policy that acted. P̂(end|s,a,s') is the fraction of these transitions that terminated.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from chunked_td.models.transitions import TransitionCounts, record
 
 @dataclass(frozen=True)
 class Planner(KernelSettings):
-    """Base of the planners: settings with a kernel `plan`.
+    """Base class of planners: settings with a kernel `plan`.
 
         plan(planner, agent, row, epsilon, step_size, over)
 
-    It is called after every transition. `row` is the row of the transition, `over` says whether the episode has ended.
+    It is called after every transition. `row` is the row of the transition, `over` whether the episode has ended.
 
     Attributes:
-      direct: whether the real step's own TD update is made, too.
+      direct: whether the TD update of the real step is also made.
     """
 
     direct: bool = dataclasses.field(default=True, kw_only=True)
 
 
 def check_planner(value: Any) -> Planner | None:
-    """A planner, or None."""
+    """Check a planner; None is allowed."""
     if value is None or (isinstance(value, Planner) and is_kernel(getattr(type(value), "plan", None))):
         return value
     from chunked_td.learners.planning import PLANNERS
@@ -54,14 +54,14 @@ def check_planner(value: Any) -> Planner | None:
 
 
 RewardSource = ExpectedError | LearnedComponents
-"""Where the rewards of the TD errors come from."""
+"""Modifications of the rewards or TD errors."""
 
 REWARD_SOURCES: dict[str, type] = {cls.__name__: cls for cls in (ExpectedError, LearnedComponents)}
 """Reward sources by name."""
 
 
 def check_reward_source(value: Any) -> RewardSource | None:
-    """A reward source, or None for the reward as it comes."""
+    """Check a reward source; None is for rewards as received."""
     if value is None or isinstance(value, RewardSource):
         return value
     known = ", ".join(f"{name}(…)" for name in REWARD_SOURCES)
@@ -72,11 +72,11 @@ _plan_by, _expect_by = slot("planner", "plan", None), slot("reward_source", "exp
 
 
 class Planning(NamedTuple):
-    """What a learner that plans, or reads TD errors off its model, has besides."""
+    """Additional state of a learner that plans or uses expected TD errors."""
 
     planner: Any  # the compiled form of a planner, or None
     reward_source: Any  # the compiled form of a reward source, or None
-    direct: bool  # whether the real step's own TD update is made
+    direct: bool  # whether the TD update of the real step is made
     world: TransitionCounts
     rng: PlanningStream
     target: Annotated[np.ndarray, "float64[d]"]  # scratch: a backup
@@ -86,36 +86,36 @@ class Planning(NamedTuple):
 
 
 def count_transition(planning, row, seen, reward, terminated):
-    """Train the model; `seen` is the next state as the model sees it, or −1 if it does not look."""
+    """Train the model; `seen` is the next state with its model error, or −1 to skip this transition."""
     if planning is not None:
         if seen >= 0:
             record(planning.world, row, seen, reward, terminated)
 
 
 def expect_error(planning, agent, row, epsilon):
-    """Replace δ_t by what the model expects, where the reward source does."""
+    """Replace δ_t by its expectation under the model, if the reward source does."""
     if planning is not None:
         _expect_by(planning.reward_source, agent, row, epsilon)
 
 
 def learns_directly(planning):
-    """Whether the real step's own TD update is made."""
+    """Return whether the TD update of the real step is made."""
     return True if planning is None else planning.direct
 
 
 def plan(planning, agent, row, epsilon, step_size, over):
-    """Let the planner run."""
+    """Run the planner."""
     if planning is not None:
         _plan_by(planning.planner, agent, row, epsilon, step_size, over)
 
 
 def state_of(agent, row):
-    """The state that a row of the table of values belongs to."""
+    """Return the state of a row of the table of values."""
     return row if agent.rule.bootstrap == STATE else row // agent.rule.n_actions
 
 
 def grown_planning(planning: Planning, planner: Planner | None, sizes: Mapping[str, int], capacity: int) -> Planning:
-    """The same with room for larger tables and for more distinct transitions."""
+    """Return the same state with room for larger tables and for more distinct transitions."""
     larger = planning._replace(world=planning.world.grown(sizes["rows"], sizes["S"], capacity))
     if getattr(planning.reward_source, "guard", 0.0) > 0.0:
         kept = grown_arrays(planning.reward_source, {"gap": "float64[rows, 2]"}, sizes)
@@ -128,12 +128,12 @@ def grown_planning(planning: Planning, planner: Planner | None, sizes: Mapping[s
 def make_planning(
     planner: Planner | None, reward_source: Any, sizes: Mapping[str, int], stream: Stream, capacity: int = 256
 ) -> Planning | None:
-    """An empty model and what goes with it; None where nothing needs it.
+    """Return an empty planning state, or None if neither a planner nor `ExpectedError` needs it.
 
     Args:
       sizes: `rows` of the table of values, S states, A actions, d reward components.
       stream: the planner's random numbers.
-      capacity: distinct transitions to make room for.
+      capacity: initial room for distinct transitions.
     """
     modelled = reward_source if isinstance(reward_source, ExpectedError) else None
     if planner is None and modelled is None:

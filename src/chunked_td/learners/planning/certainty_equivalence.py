@@ -1,4 +1,4 @@
-"""Certainty equivalence: the learned model taken for the world, and solved."""
+"""Certainty equivalence: dynamic programming on the learned model."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from chunked_td.learners.planning.base import Planner
 
 @dataclass(frozen=True)
 class CertaintyEquivalence(Planner):
-    """At the end of every episode the values become the solution of the learned model.
+    """Set the values to the solution of the learned model at the end of every episode.
 
-        Q(s,a) = T(s,a) for every (s,a) that was tried
+        Q(s,a) = T(s,a) for every visited (s,a)
 
-    T takes the ε-greedy policy on Q itself, so the solution is that of the best policy that still explores. For state
-    values it is the estimate to which TD(0) converges when it is shown the same episodes again and again (Sutton 1988).
-    Solved by sweeps in place, the rows tried last first. The step size is not used, and the real step's own TD update
-    is left out unless `direct`.
+    T uses the ε-greedy policy on Q itself, so the solution is the best ε-greedy policy under the model. For state
+    values it is the estimate to which TD(0) converges on repeated presentations of the same episodes (Sutton 1988).
+    Solved by in-place sweeps over the visited rows, last added first. The step size is not used, and the TD update of
+    the real step is omitted unless `direct`.
 
     Args:
-      sweeps: the most sweeps each time. With γ = 1 a learned model may have loops without an end; this is the limit.
+      sweeps: maximum number of sweeps. With γ = 1 a learned model may have cycles without termination.
       tolerance: sweeps stop when no value changes by more.
       every_step: solve after every step, not only at the end of an episode.
-      direct: make the real step's own TD update, too.
+      direct: also make the TD update of the real step.
     """
 
     sweeps: int = 1000
@@ -43,7 +43,7 @@ class CertaintyEquivalence(Planner):
 
     @kernel
     def plan(planner, agent, row, epsilon, step_size, over):
-        """Sweep until the values stand still."""
+        """Sweep until no value changes by more than `tolerance`."""
         if not (over or planner.every_step):
             return
         world, values, target = agent.planning.world, agent.tables.values, agent.planning.target

@@ -1,4 +1,4 @@
-"""Dyna (Sutton 1990): model-based updates of rows drawn at random."""
+"""Dyna (Sutton 1990): model-based updates of randomly sampled rows."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from chunked_td.seeding import uniform
 
 @dataclass(frozen=True)
 class Dyna(Planner):
-    """n updates a step, of rows drawn uniformly from those that were tried (Sutton 1990).
+    """n updates per step, of rows sampled uniformly from the visited rows (Sutton 1990).
 
-        Q(s,a) ← Q(s,a) + α [r̂(s,a,s') + γ (1 − share of ends) B(s') − Q(s,a)],   s' ~ P̂(·|s,a)
+        Q(s,a) ← Q(s,a) + α [r̂(s,a,s') + γ (1 − P̂(end|s,a,s')) B(s') − Q(s,a)],   s' ~ P̂(·|s,a)
 
-    What differs from Dyna-Q as Sutton and Barto print it: s' is drawn from the counts instead of being the latest one,
-    the reward is the mean of the transition, and B is that of the ε-greedy policy unless `greedy`.
+    Differences from Dyna-Q in Sutton and Barto: s' is sampled from the counts instead of being the latest one, the
+    reward is the mean of the transition, and B is that of the ε-greedy policy unless `greedy`.
 
     Args:
       steps: updates after each real step.
-      expected: take the expectation over s' instead of drawing it.
-      greedy: back up max_a' Q(s',a') as Q-learning does, instead of the mean under the policy.
-      direct: make the real step's own TD update, too.
+      expected: take the expectation over s' instead of sampling it.
+      greedy: back up max_a' Q(s',a') as in Q-learning, instead of the mean under the policy.
+      direct: also make the TD update of the real step.
     """
 
     steps: int = 10
@@ -37,7 +37,7 @@ class Dyna(Planner):
 
     @kernel
     def plan(planner, agent, row, epsilon, step_size, over):
-        """`steps` updates."""
+        """Make `steps` updates."""
         planning, values = agent.planning, agent.tables.values
         if planning.world.tried_number[0] == 0:
             return
@@ -53,7 +53,7 @@ class Dyna(Planner):
 
 
 def update_sampled(agent, row, epsilon, step_size):
-    """Move a row towards T(row) for one outcome, which is drawn by its count, the newest outcome first."""
+    """Update a row towards the target of one outcome, sampled by its count; the newest outcome is first in the list."""
     world, out = agent.planning.world, agent.planning.target
     counts = world.counts
     left = int(uniform(agent.planning.rng) * counts.total[row])

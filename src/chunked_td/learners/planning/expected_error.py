@@ -1,4 +1,4 @@
-"""The TD error with the luck of the draw taken out, by the model."""
+"""Expected TD errors: the TD error averaged over sampled next states, under the learned model."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from chunked_td.learners.planning.backups import expected_backup
 
 @dataclass(frozen=True, repr=False)
 class ExpectedError(KernelSettings):
-    """The TD error replaced, in part, by its expectation under the count model, along the episode as it goes.
+    """Replace a fraction ρ of the TD error by its expectation under the count model, at every step.
 
         δ̄_t = Σ_{s'} P̂(s'|s_t,a_t) [r̂(s_t,a_t,s') + γ B(s')] − Q(s_t,a_t)
         δ_t ← ρ δ̄_t + (1 − ρ) δ_t
 
-    Where chance enters, a cut of λ stops credit; this passes the credit on and takes the chance out of it. What is left
-    are the errors of Q under the learned model, which vanish at its solution. A model that is wrong pulls Q towards its
-    own solution with weight ρ. B is the expectation over the behaviour policy, for SARSA too.
+    At a random transition, λ near 0 stops credit. Expected TD errors keep λ and remove the sampling noise instead. The
+    remaining error is that of Q under the learned model, which is 0 at the model's solution. A wrong model biases Q
+    towards its own solution with weight ρ. B is the expectation over the behaviour policy, also for SARSA.
 
-    For state values P̂ is that of the process under the policy as it was followed. A pair that the model has not
-    counted (`chunked_td.models.errors`) keeps its own error.
+    For state values P̂ is that of the process under the policy that acted. A pair that the model has not counted
+    (`chunked_td.models.errors`) keeps its own error.
 
     With a guard g a row keeps its own errors while |Σ d| > g √Σ d², where d = δ_t − δ̄_t at the visits of the row so
-    far: with a right model d has mean 0, so that the left side is about g standard errors of their sum.
+    far: with a correct model d has mean 0, and the right side is about g standard errors of the sum.
 
     Args:
-      weight: ρ, from 0 (the error as it came) to 1 (its expectation).
+      weight: ρ, from 0 (the sampled error) to 1 (its expectation).
       guard: g, such as 2; 0 for none.
     """
 
@@ -40,7 +40,7 @@ class ExpectedError(KernelSettings):
 
     @property
     def arrays(self) -> dict[str, str]:  # type: ignore[override]
-        """Σ d and Σ d² of every row, where there is a guard."""
+        """Σ d and Σ d² of every row, if guarded."""
         return {"gap": f"float64[{'rows' if self.guard else 1}, 2]"}
 
     @kernel

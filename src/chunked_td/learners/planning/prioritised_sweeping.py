@@ -17,21 +17,21 @@ from chunked_td.models.counts import NUMBER, ORIGIN
 
 @dataclass(frozen=True)
 class PrioritisedSweeping(Planner):
-    """Full backups of the rows whose values are most in error, and then of those that lead to them.
+    """Full backups of the rows with the largest errors, and then of their predecessors.
 
-        Q(s,a) ← T(s,a) for the (s,a) of largest |T(s,a) − Q(s,a)|, up to n times a step
+        Q(s,a) ← T(s,a) for the (s,a) of largest |T(s,a) − Q(s,a)|, up to n times per step
 
-    The row of the real step enters the queue, and after each backup of a row of state s every row from which s was
-    reached, if its error is above the threshold. The queue is kept from step to step.
+    The row of the real step enters the queue if its error is above the threshold. After each backup of a row of state
+    s, so do all predecessor rows of s. The queue is kept from step to step.
 
-    What differs from Moore and Atkeson: values are those of (s, a), and a priority is the error itself, not the bound
+    Differences from Moore and Atkeson: values are those of (s, a), and a priority is the error itself, not the bound
     P̂·|ΔV|. Peng and Williams back up single transitions by a step size. Backups here are full, and the step size is not
-    used. The real step's own TD update is left out unless `direct`.
+    used. The TD update of the real step is omitted unless `direct`.
 
     Args:
-      steps: the most backups after each real step.
-      threshold: errors at or below it are left.
-      direct: make the real step's own TD update, too. Rows that it changes enter the queue when they are next visited.
+      steps: maximum number of backups after each real step.
+      threshold: errors at or below it are ignored.
+      direct: also make the TD update of the real step. Rows that it changes enter the queue at their next visit.
     """
 
     steps: int = 10
@@ -48,7 +48,7 @@ class PrioritisedSweeping(Planner):
     checks: ClassVar = {"steps": check_count, "threshold": check_not_negative, "direct": check_flag}
 
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Refuse a queue that names a row twice."""
+        """Raise a ValueError for a queue with duplicate rows."""
         queue, size = arrays["queue"], int(arrays["size"][0])
         wanted = np.zeros(queue.size, np.int64)
         wanted[queue[:size]] = np.arange(1, size + 1)
@@ -57,7 +57,7 @@ class PrioritisedSweeping(Planner):
 
     @kernel
     def plan(planner, agent, row, epsilon, step_size, over):
-        """Up to `steps` backups, the largest error first."""
+        """Make up to `steps` backups, the largest error first."""
         _enter(planner, agent, row, epsilon)
         world, values, target = agent.planning.world, agent.tables.values, agent.planning.target
         for _ in range(planner.steps):
@@ -75,10 +75,10 @@ class PrioritisedSweeping(Planner):
 
 
 def _enter(planner, agent, row, epsilon):
-    """Put a row into the queue by its error, if that is above the threshold or the row is there already."""
+    """Insert a row by its error if that is above the threshold, or update the priority of a queued row."""
     values, target = agent.tables.values, agent.planning.target
     if agent.planning.world.counts.total[row] == 0:
-        return  # a model that does not look has nothing to back up from
+        return  # not counted, because of a model error
     expected_backup(agent, row, epsilon)
     error = 0.0
     for i in range(target.size):
@@ -88,7 +88,7 @@ def _enter(planner, agent, row, epsilon):
 
 
 def push(heap, row, priority):
-    """Enter a row, or change its priority.
+    """Insert a row, or change its priority.
 
     Args:
       heap: `queue` int64[rows], rows with the largest priority first (a binary heap); `place` int64[rows], a row's
@@ -104,7 +104,7 @@ def push(heap, row, priority):
 
 
 def pop(heap):
-    """Take the row of largest priority out of a heap that is not empty."""
+    """Remove and return the row of largest priority; the heap must not be empty."""
     row = heap.queue[0]
     heap.size[0] -= 1
     heap.place[row] = 0
@@ -133,7 +133,7 @@ def _sink(heap, k):
 
 
 def _comes_before(heap, j, k):
-    """By priority; of equals the lower row, so that the order depends on nothing else."""
+    """Compare by priority, then by row, so that the order is unique."""
     a, b = heap.queue[j], heap.queue[k]
     return heap.priority[a] > heap.priority[b] or (heap.priority[a] == heap.priority[b] and a < b)
 
