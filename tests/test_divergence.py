@@ -83,11 +83,11 @@ class Wrong(ctd.LambdaSource):
 @pytest.mark.parametrize("value", [np.nan, -0.5, 1.5])
 @pytest.mark.parametrize("view", ["traces", "offline"])
 def test_a_lambda_outside_the_unit_interval_is_noticed(value, view):
-    with pytest.warns(ctd.DivergenceWarning, match="gave a λ that is not a number in"):
+    with pytest.warns(ctd.DivergenceWarning, match="returned a λ that is not a number in"):
         runs = simulate(SMALL, step_sizes=0.1, seeds=0, lambda_source=Wrong(value), view=view, episodes=5)
     assert runs.diverged.tolist() == [0]
     agent = ctd.SarsaLambda(gym.make("ChunkedTD/AccumulatedCharge-v0"), lambda_source=Wrong(value), view=view)
-    with pytest.warns(ctd.DivergenceWarning, match="gave a λ that is not a number in"):
+    with pytest.warns(ctd.DivergenceWarning, match="returned a λ that is not a number in"):
         history = agent.learn(gym.make("ChunkedTD/AccumulatedCharge-v0"), 3)
     assert history.diverged == 0
     assert history.returns.size == 0

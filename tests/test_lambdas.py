@@ -177,7 +177,7 @@ def test_part_values_tell_the_chosen_components_apart(nvec, data):
 @pytest.mark.parametrize(
     ("components", "match"),
     [
-        (None, "as many rewards as state components"),
+        (None, "one reward per state component"),
         ((0,), "one entry per reward"),
         ((0, 3), r"lie in 0\.\.2, got 3"),
         ((0, -1), r"lie in 0\.\.2, got -1"),

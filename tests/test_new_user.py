@@ -20,7 +20,7 @@ from chunked_td import cli
 from chunked_td.comparison.picture import SCORE
 from helpers.stand_ins import Catch, MemoryChain
 
-MASK = "info['action_mask'] is obeyed"
+MASK = "info['action_mask'] is applied"
 
 
 def run(*arguments: str) -> int:

@@ -30,18 +30,18 @@ LAKE = gym.make("FrozenLake-v1")
         ({"seed": 1.5}, "seed must be a whole number from 0"),
         ({"view": "trace"}, "view must be one of .* did you mean 'traces'"),
         ({"percept": "rewards"}, "percept must be one of .* did you mean 'reward-state'"),
-        ({"policy": "uniform"}, "policy goes with state-value learners"),
-        ({"prior": 1.0, "percept": "reward-state"}, "prior needs a known number of outcomes"),
+        ({"policy": "uniform"}, "policy requires a state-value learner"),
+        ({"prior": 1.0, "percept": "reward-state"}, "prior requires a known number of outcomes"),
         (
             {"lambda_source": ctd.ExpectedLambda(), "percept": "reward-state"},
-            "does not go with ExpectedLambda for ChunkedSarsa",
+            "does not support ExpectedLambda for ChunkedSarsa",
         ),
         ({"lambda_source": ctd.BackwardLambda(), "percept": "reward-state"}, "which counts states"),
-        ({"lambda_source": ctd.FactoredLambda()}, "not with SARSA"),
+        ({"lambda_source": ctd.FactoredLambda()}, "got SARSA"),
         ({"model": object(), "percept": "reward-state"}, "settings of the count model"),
         ({"model": object(), "prior": 1.0}, "settings of the count model"),
         ({"model": object()}, r"model must have a method observe\(\)"),
-        ({"model": object(), "lambda_source": ctd.BackwardLambda()}, "read off counts; it takes no model"),
+        ({"model": object(), "lambda_source": ctd.BackwardLambda()}, "model must be None for BackwardLambda"),
     ],
 )
 def test_settings(settings, match):
@@ -70,7 +70,7 @@ def test_policies(policy, match):
 
 
 def test_sampled_chunks_are_for_values_and_sarsa():
-    with pytest.raises(ValueError, match="view 'sampled' goes with state values and SARSA"):
+    with pytest.raises(ValueError, match="view='sampled' requires state values or SARSA"):
         ctd.ChunkedExpectedSarsa(LAKE, view="sampled")
 
 
@@ -238,7 +238,7 @@ def test_an_error_in_a_model_leaves_the_learner_unharmed(cls):
 
 
 def test_asking_for_what_is_not_learned():
-    with pytest.raises(TypeError, match=r"ask for values\(observation\)"):
+    with pytest.raises(TypeError, match=r"call values\(observation\)"):
         ctd.ChunkedTD(LAKE).q_values(0)
 
 

@@ -376,7 +376,7 @@ def test_an_exploration_of_ones_own(tmp_path):
     [
         ({"exploration": "softmax"}, r"exploration must be None .ε-greedy., CountBonus.*got 'softmax'"),
         ({"exploration": ctd.CountBonus}, r"did you mean CountBonus\(…\)"),
-        ({"exploration": Softmax(1.0), "epsilon": 0.2}, r"epsilon has no part in Softmax.*got 0\.2"),
+        ({"exploration": Softmax(1.0), "epsilon": 0.2}, r"epsilon is not used by Softmax.*got 0\.2"),
         ({"exploration": ctd.CountBonus(1.0), "epsilon": 2.0}, r"epsilon must .*\[0, 1\]"),
         ({"exploration": ctd.CountBonus(1.0), "planner": ctd.Dyna(greedy=True)}, "plans for the greedy policy"),
     ],
@@ -391,7 +391,7 @@ def test_bad_arguments_are_named(settings, message):
 def test_bad_numbers_are_named():
     with pytest.raises(ValueError, match=r"scale must be .*got 0"):
         ctd.CountBonus(0)
-    with pytest.raises(ValueError, match=r"exploration goes with action values"):
+    with pytest.raises(ValueError, match=r"exploration requires action values"):
         ctd.ChunkedTD(gym.make("FrozenLake-v1"), exploration=Softmax(1.0))
     with pytest.raises(ValueError, match=r"epsilon must be above 0 for Q-learning"):
         ctd.QLambda(gym.make("FrozenLake-v1"), exploration=ctd.CountBonus(1.0), epsilon=0.0)

@@ -140,11 +140,11 @@ def test_bad_input():
         ctd.LearnedComponents(0)
     with pytest.raises(ValueError, match=r"reward_source LearnedComponents.* two countable components or more, got 1"):
         ctd.FactoredChunkedExpectedSarsa(gym.make("FrozenLake-v1"), reward_source=parts)
-    with pytest.raises(ValueError, match=r"divides a reward that is one number, got 6 components"):
+    with pytest.raises(ValueError, match=r"requires scalar rewards, got 6 components"):
         ctd.FactoredChunkedExpectedSarsa(DynamicsEnv(SMALL._replace(scalar_reward=False)), reward_source=parts)
-    with pytest.raises(ValueError, match=r"goes with a λ per reward component, such as FactoredLambda"):
+    with pytest.raises(ValueError, match=r"requires a λ per reward component, such as FactoredLambda"):
         ctd.ChunkedExpectedSarsa(env, reward_source=parts)
-    with pytest.raises(ValueError, match=r"needs as many rewards as state components"):
+    with pytest.raises(ValueError, match=r"requires one reward per state component"):
         ctd.FactoredChunkedExpectedSarsa(env)
     with pytest.raises(ValueError, match=r"components must have one entry per reward \(7\)"):
         ctd.FactoredChunkedExpectedSarsa(env, lambda_source=ctd.FactoredLambda((0,)), reward_source=parts)

@@ -319,7 +319,7 @@ def test_settings_that_do_not_fit_are_refused():
         ctd.Lineage(counts="rows")
     with pytest.raises(ValueError, match=r"weight must be a number in \[0, 1\], got 2"):
         ctd.ExpectedError(2)
-    with pytest.raises(ValueError, match="replacing goes with view 'traces', got view Lineage"):
+    with pytest.raises(ValueError, match="replacing=True requires view='traces', got view=Lineage"):
         ctd.SarsaLambda(World(1), view="lineage", replacing=True)
 
 

@@ -213,8 +213,8 @@ def test_told_actions_take_no_random_numbers():
         ({"observations": list(range(8))}, r"8 rewards and 9 observations.*got 8 and 8"),
         ({"rewards": np.zeros(3)}, "got 3 and 9"),
         ({"actions": None}, "every episode must have actions"),
-        ({"terminations": None, "truncations": None}, "must say how it ended"),
-        ({"terminations": [True] * 8}, "cut what holds several episodes"),
+        ({"terminations": None, "truncations": None}, "must have terminations"),
+        ({"terminations": [True] * 8}, "split a recording of several episodes"),
         ({"probabilities": [0.5]}, "probabilities must have 8 entries"),
         ({"action_masks": np.ones((8, 2))}, "action_masks must have 9 entries"),
         ({"actions": np.full(8, 2)}, r"action must be an action, 0\.\.1, got"),
@@ -252,18 +252,18 @@ def test_a_row_that_is_missing_inside_an_episode_is_found(tmp_path):
 
 def test_bad_behaviour_is_named(tmp_path):
     rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="behaviour goes with Expected-SARSA"):
+    with pytest.raises(ValueError, match="behaviour requires Expected-SARSA"):
         ctd.ChunkedSarsa(Line()).learn_from(line_episode(rng), behaviour="uniform")
     agent = ctd.ChunkedExpectedSarsa(Line())
     with pytest.raises(ValueError, match="behaviour must be 'recorded'"):
         agent.learn_from(line_episode(rng), behaviour="random")
-    with pytest.raises(ValueError, match="needs episodes with probabilities"):
+    with pytest.raises(ValueError, match="requires episodes with probabilities"):
         agent.learn_from(line_episode(rng), behaviour="recorded")
     with pytest.raises(ValueError, match="behaviour must have rows"):
         agent.learn_from(line_episode(rng), behaviour=np.ones((10, 2)))
     with pytest.raises(ValueError, match=r"a probability in \(0, 1\], got 0.0"):
         agent.learn_from(line_episode(rng, probabilities=np.zeros(8)), behaviour="recorded")
-    with pytest.raises(ValueError, match="there is no file"):
+    with pytest.raises(ValueError, match="path of an existing Parquet file"):
         agent.learn_from("nowhere.parquet")
     with pytest.raises(ValueError, match="episodes must be recorded episodes"):
         agent.learn_from(3)

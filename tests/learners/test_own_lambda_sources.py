@@ -255,7 +255,7 @@ def test_questions_that_no_count_model_answers():
         def lambda_t(self, step):
             return 0.5
 
-    with pytest.raises(ValueError, match="asks chance, came_from, which no single count model answers"):
+    with pytest.raises(ValueError, match="requires chance, came_from, which no single count model provides"):
         ctd.ChunkedSarsa(World(4, (6,)), lambda_source=Both())
 
 

@@ -378,8 +378,8 @@ def test_bad_input():
         PermutedModel(0.5, states=(1, 1))
     with pytest.raises(ValueError, match=r"states must be ids in 0\.\.15, got \(1, 99\)"):
         ctd.DynaQ(env, model=PermutedModel(0.5, states=(1, 99)))
-    with pytest.raises(ValueError, match=r"needs a known number of states"):
+    with pytest.raises(ValueError, match=r"requires a known number of states"):
         ctd.DynaQ(Growing(), model=PermutedModel(0.5))
-    with pytest.raises(ValueError, match=r"goes with percept 'state'"):
+    with pytest.raises(ValueError, match=r"requires percept='state'"):
         ctd.ChunkedSarsa(env, model=StaleModel(1), percept="reward-state")
     assert {"Dyna", "PrioritisedSweeping", "CertaintyEquivalence"} == set(PLANNERS)

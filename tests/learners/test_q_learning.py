@@ -128,5 +128,5 @@ def test_saved_and_resumed(tmp_path):
 
 
 def test_sampled_chunks_are_refused():
-    with pytest.raises(ValueError, match=r"view 'sampled' goes with state values and SARSA .* not with Q-learning"):
+    with pytest.raises(ValueError, match=r"view='sampled' requires state values or SARSA .* got Q-learning"):
         simulate(SkewedSplit.make(), learner="q_learning", view="sampled", step_sizes=0.1, seeds=0, episodes=1)

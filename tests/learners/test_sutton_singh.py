@@ -132,5 +132,5 @@ def test_an_abandoned_episode_ends_where_it_was():
 
 
 def test_scalar_rewards_only():
-    with pytest.raises(ValueError, match="takes scalar rewards"):
+    with pytest.raises(ValueError, match="requires scalar rewards"):
         ctd.TDOneOverN(World(0, rewards=2))

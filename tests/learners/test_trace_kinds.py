@@ -23,9 +23,9 @@ def test_replacing_traces_in_the_simulation():
 
 @pytest.mark.parametrize("view", ["offline", "sampled"])
 def test_replacing_goes_with_traces(view):
-    with pytest.raises(ValueError, match="replacing goes with view 'traces', got view"):
+    with pytest.raises(ValueError, match="replacing=True requires view='traces', got view"):
         simulate(SCALAR, lambda_source=0.5, view=view, replacing=True, step_sizes=0.1, seeds=0, episodes=1)
-    with pytest.raises(ValueError, match="replacing goes with view 'traces', got view"):
+    with pytest.raises(ValueError, match="replacing=True requires view='traces', got view"):
         ctd.SarsaLambda(World(1), view=view, replacing=True)
 
 
@@ -143,7 +143,7 @@ def test_true_online_is_saved(tmp_path):
 
 
 def test_true_online_has_traces_of_its_own_kind():
-    with pytest.raises(ValueError, match="replacing goes with view 'traces', got view 'true_online'"):
+    with pytest.raises(ValueError, match="replacing=True requires view='traces', got view='true_online'"):
         ctd.SarsaLambda(World(1), view="true_online", replacing=True)
     with pytest.raises(ValueError, match=r"view must be one of .*, got 'true-online'; did you mean 'true_online'\?"):
         ctd.SarsaLambda(World(1), view="true-online")

@@ -76,8 +76,8 @@ def test_tiles_share_memory_where_there_are_many():
         (lambda: ctd.TileCoding(None, 8, 0, 0.0, 1.0), "tilings"),
         (lambda: ctd.OwnFeatures("f", 4), "function must be"),  # type: ignore[arg-type]
         (lambda: ctd.TileCoding(None, 2, 2, 0.0, 1.0).vector([np.nan]), "finite"),
-        (lambda: ctd.TDLambda(Line(), indexer=ctd.TileCoding(Line()), view="offline"), "features go with view"),
-        (lambda: ctd.DynaQ(Line(), indexer=ctd.TileCoding(Line())), "planner goes with tables"),
+        (lambda: ctd.TDLambda(Line(), indexer=ctd.TileCoding(Line()), view="offline"), "features require view"),
+        (lambda: ctd.DynaQ(Line(), indexer=ctd.TileCoding(Line())), "planner requires a table of values"),
         (lambda: ctd.NaiveTD0(Line(), indexer=ctd.TileCoding(Line())), "learns a table"),
         (lambda: ctd.ChunkedSarsa(Line(), indexer=ctd.OwnFeatures(lambda o: o, 1)), "codes to count"),
     ],

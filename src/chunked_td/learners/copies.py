@@ -1,15 +1,15 @@
 """Training one learner in many copies of an environment at once: Gymnasium's vector environments.
 
-Tables, models, schedules and random numbers are shared. What belongs to an episode is kept once per copy: the trace,
-the memory of the latest step, the state, the action that is being taken, and the rates that hold in this episode.
+All copies (Gymnasium's sub-environments) share tables, models, schedules and random numbers. Each copy has its own
+trace, memory of the latest step, state, current action, and rates of the episode.
 
-One round is one call of the vector environment. Within it the copies take turns, 0, 1, …: copy k learns from its
-transition and chooses its next action from the values as copies 0..k−1 have left them. So a run follows from its seed,
-and one copy gives the run of a single environment, bit for bit.
+One round is one call of the vector environment. In a round the copies are updated in the order 0, 1, …: copy k learns
+from its transition and chooses its next action from the values after the updates of copies 0..k−1. A run is therefore
+determined by its seed, and one copy gives the same bits as a single environment.
 
-Episodes end as in a single environment: termination has no value beyond it, truncation bootstraps from the last
-observation of the episode, and the first observation of the next one is never taken for it. That observation comes with
-the next call (`NEXT_STEP`), in place of the last one (`SAME_STEP`), or when it is asked for (`DISABLED`).
+Episodes end as in a single environment: termination has B = 0, truncation bootstraps from the last observation of the
+episode, never from the first of the next episode. The latter is returned by the next call (`NEXT_STEP`), in place of
+the last one (`SAME_STEP`), or by a reset (`DISABLED`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from chunked_td.learners.loop import check_fits, generator_of, paid, random_stat
 from chunked_td.learners.state import AgentState
 
 _SHARED = tuple(part for part in AgentState._fields if part not in ("trace", "memory", "episode"))
-"""The parts of an `AgentState` that all copies share: all but those that belong to an episode."""
+"""Parts of an `AgentState` that all copies share: all except the parts of an episode."""
 
 
 class CopySpaces:
-    """What one copy of a vector environment looks like: its spaces."""
+    """Spaces of one copy of a vector environment."""
 
     def __init__(self, env: Any):
         copies = _copies(env)
@@ -44,12 +44,12 @@ class CopySpaces:
 
 
 def one_copy(env: Any) -> Any:
-    """The environment itself, or what one copy looks like if it is a vector of them."""
+    """Return the environment itself, or the spaces of one copy of a vector environment."""
     return CopySpaces(env) if is_vector_environment(env) else env
 
 
 class Position:
-    """Where an agent is in one copy of the environment: all that belongs to its episode alone."""
+    """State of an agent's episode in one copy of the environment."""
 
     def __init__(self, agent: Any):
         self.seen, self.packed = agent._state, None
@@ -57,14 +57,14 @@ class Position:
         self.state, self.action, self.rates, self.visited = -1, -1, agent._rates.copy(), []
 
     def store(self, agent: Any) -> None:
-        """Note where the agent is."""
+        """Save the agent's current episode here."""
         self.seen, self.packed = agent._state, agent._packed
         self.trace, self.memory, self.episode = agent.trace, agent.memory, agent._state.episode
         self.state, self.action, self.rates = agent.state, agent.action, agent._rates
         self.visited = getattr(agent, "visited", self.visited)
 
     def enter(self, agent: Any) -> None:
-        """Put the agent here."""
+        """Make this the agent's current episode."""
         rows = agent.tables.values.shape[0]
         entries = getattr(self.trace, "entries", self.trace)
         if entries is not None and entries.slot.size < rows:  # states were added
@@ -80,7 +80,7 @@ class Position:
 
 
 class Copies:
-    """An agent's places in the copies of a vector environment, and how far each has come."""
+    """An agent's episodes in the copies of a vector environment, with their returns and lengths so far."""
 
     def __init__(self, agent: Any, env: Any):
         n = int(env.num_envs)
@@ -91,7 +91,7 @@ class Copies:
         self.waiting = np.zeros(n, bool)  # the next call of the environment begins an episode (NEXT_STEP)
 
     def at(self, agent: Any, k: int, turn: Callable[[], int | None]) -> None:
-        """Let the agent take its turn in copy k; `turn` returns the next action, or None at the end of an episode."""
+        """Run `turn` in copy k; it returns the next action, or None at the end of an episode."""
         self.positions[k].enter(agent)
         chosen = turn()
         self.actions[k] = agent.action_start if chosen is None else chosen
@@ -99,19 +99,19 @@ class Copies:
 
 
 def reset_mode(env: Any) -> str:
-    """How copies begin their next episode: "next_step", "same_step" or "disabled"."""
+    """Return the autoreset mode of a vector environment: "next_step", "same_step" or "disabled"."""
     mode = getattr(env, "metadata", {}).get("autoreset_mode")
     name = str(getattr(mode, "name", mode)).lower()
     if name not in ("next_step", "same_step", "disabled"):
         raise ValueError(
             f"env: its metadata['autoreset_mode'] must be one of Gymnasium's AutoresetMode, NEXT_STEP, SAME_STEP or "
-            f"DISABLED, got {mode!r}; without it nobody knows which observation ends an episode"
+            f"DISABLED, got {mode!r}; without it the last observation of an episode is unknown"
         )
     return name
 
 
 def check_sharing(agent: Any, copies: int) -> None:
-    """Refuse a learner that cannot be in several episodes at once."""
+    """Raise a ValueError for a learner that supports only one episode at a time."""
     if copies == 1:
         return
     source = agent.lambda_source
@@ -132,7 +132,7 @@ def check_sharing(agent: Any, copies: int) -> None:
 
 @contextmanager
 def playing_in_copies(agent: Any, env: Any) -> Iterator[Callable[[int], tuple[int, list[tuple[float, int, bool]]]]]:
-    """Let `agent` play and learn in all copies: gives the `play` of `loop.play_on`, a round at a time."""
+    """Train `agent` in all copies: yields the function `play` for `loop.play_on`, which plays one round."""
     home = Position(agent)
     home.store(agent)
     copies = _begin(agent, env)
@@ -147,7 +147,7 @@ def playing_in_copies(agent: Any, env: Any) -> Iterator[Callable[[int], tuple[in
 
 
 def _begin(agent: Any, env: Any) -> Copies:
-    """The episodes under way in this environment, or new ones in all copies."""
+    """Return the current episodes in this environment, or begin one in every copy."""
     if agent._copies is not None and agent._copies.env is env:
         return agent._copies
     check_fits(agent, one_copy(env))
@@ -162,7 +162,7 @@ def _begin(agent: Any, env: Any) -> Copies:
 
 
 def _first_reset(agent: Any, env: Any) -> tuple[Any, dict[str, Any]]:
-    """Copy k is seeded with the learner's seed + k; a loaded learner's environments go on with their random numbers."""
+    """Reset copy k with the learner's seed + k; for a loaded learner, restore the environments' random numbers."""
     states, n = agent.env_state, int(env.num_envs)
     first, inner = env.reset(seed=agent.seed), _copies(env)
     if not isinstance(states, list) or len(states) != n or inner is None:
@@ -174,12 +174,12 @@ def _first_reset(agent: Any, env: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _copies(env: Any) -> list[Any] | None:
-    """The copies of a vector environment, where they are in this process."""
+    """Return the copies of a vector environment, or None if they run in other processes."""
     return getattr(getattr(env, "unwrapped", env), "envs", None)
 
 
 def play_round(agent: Any, copies: Copies) -> tuple[int, list[tuple[float, int, bool]]]:
-    """One call of the environment; returns the number of transitions, and the episodes that have ended."""
+    """Call the environment once; return the number of transitions, and the episodes that have ended."""
     env, n = copies.env, copies.actions.size
     observations, rewards, terminated, truncated, infos = env.step(copies.actions)
     shown, made, finished = _each(env, observations), 0, []
@@ -222,7 +222,7 @@ def _each(env: Any, observations: Any) -> list[Any]:
 
 
 def _info_of(infos: Any, k: int) -> dict[str, Any] | None:
-    """What a learner reads of the infos of copy k."""
+    """Return the action mask of copy k as an info dict, or None."""
     if "action_mask" not in infos or not infos.get("_action_mask", np.ones(k + 1, bool))[k]:
         return None
     return {"action_mask": infos["action_mask"][k]}

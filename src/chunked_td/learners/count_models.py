@@ -1,4 +1,4 @@
-"""The count model that answers a λ source, for tables that grow."""
+"""Count models for λ sources: selection by the inputs of the source, and their arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chunked_td.models.counts import BackwardCounts, Counts, ForwardCounts, Part
 
 
 def kind_of_counts(source: LambdaSource, bootstrap: int) -> Any:
-    """Which count model answers a source: a class of `chunked_td.models.counts`, or None for no model."""
+    """Return the count model that a source requires: a class of `chunked_td.models.counts`, or None for no model."""
     inputs = source.inputs(bootstrap) & MODEL
     if not inputs:
         return None
@@ -23,11 +23,11 @@ def kind_of_counts(source: LambdaSource, bootstrap: int) -> Any:
         if inputs <= met:
             return kind
     asked = ", ".join(source.asks(bootstrap))
-    raise ValueError(f"lambda_source {source!r} asks {asked}, which no single count model answers; give it a model=")
+    raise ValueError(f"lambda_source {source!r} requires {asked}, which no single count model provides; pass a model=")
 
 
 def count_origins(kind: Any, bootstrap: int, states: int, n_actions: int, rewards: int) -> int:
-    """How many origins a count model of this kind has."""
+    """Return the number of origins of a count model of this kind."""
     if kind is BackwardCounts:
         return states * n_actions if bootstrap == SARSA else states
     return states * n_actions * (rewards if kind is PartCounts else 1)
@@ -37,10 +37,10 @@ def make_counts(
     kind: Any, bootstrap: int, states: int, n_actions: int, parts: np.ndarray, nvec: np.ndarray, *, prior: float = 0.0,
     known_states: int = 1, capacity: int = 256,
 ) -> Any:  # fmt: skip
-    """An empty count model of this kind (None for None).
+    """Return an empty count model of this kind (None for None).
 
     Args:
-      states: rows to make room for. known_states: how many states there are, for a prior to spread over.
+      states: initial number of rows. known_states: number of states, over which a prior is spread.
       parts: bool[d, c], which state components decide reward i. nvec: sizes of the state components.
     """
     if kind is None:
@@ -60,19 +60,18 @@ def make_counts(
 
 
 def pairs_per_step(model: Any) -> int:
-    """The most distinct pairs that one transition adds to a model."""
+    """Return the largest number of distinct pairs that one transition adds to a model."""
     if model is None or not hasattr(model, "counts"):
         return 0
     return model.latest.size if isinstance(model, PartCounts) else 1
 
 
 def component_parts(source: LambdaSource, rewards: int, components: int, *, rest: bool = False) -> np.ndarray:
-    """bool[d, c]: which state components decide reward i (Alg. 4). All false where the source has one λ for all.
+    """bool[d, c]: the state components that decide reward i (Alg. 4). All false if the source has one λ for all.
 
     Args:
       rewards: d. components: c.
-      rest: whether the last reward is what the others leave over; unless the source says otherwise, all state
-        components decide it.
+      rest: whether the last reward is the remainder of the others; by default all state components decide it.
     """
     parts = np.zeros((rewards, components), bool)
     if "parts" not in source.inputs(STATE):
@@ -81,8 +80,8 @@ def component_parts(source: LambdaSource, rewards: int, components: int, *, rest
     if chosen is None:
         if rewards != components + rest:
             raise ValueError(
-                f"lambda_source {name}() needs as many rewards as state components, or components=… that says which "
-                f"state components decide each reward; got {rewards} rewards and {components} state components"
+                f"lambda_source {name}() requires one reward per state component, got {rewards} rewards and "
+                f"{components} state components; pass components=…, the state components that decide each reward"
             )
         chosen = (*range(components), *((tuple(range(components)),) if rest else ()))
     if len(chosen) != rewards:

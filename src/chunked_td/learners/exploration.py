@@ -1,13 +1,13 @@
-"""Exploration: how a learner of action values acts on them, where it is not ε-greedy.
+"""Exploration: policies on action values other than ε-greedy.
 
-The probabilities of the policy enter λ and the bootstrap of Expected-SARSA, so what is learned are the values of the
-policy that acts, whichever it is.
+λ and the bootstrap of Expected-SARSA use the probabilities of the policy, so a learner estimates the values of the
+policy that acts.
 
 | class | policy |
 |---|---|
 | none | ε-greedy, with `epsilon` |
 | `CountBonus` | ε-greedy on Q(a) + c/√n(s, a) |
-| `GivenPolicy` | a table of probabilities: its values are learned, from the same transitions by every method |
+| `GivenPolicy` | a table of probabilities; every method learns its values, from the same transitions |
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ EPSILON = 0.1
 
 @dataclass(frozen=True)
 class Exploration(KernelSettings):
-    """Base of the ways to explore: settings with kernels.
+    """Base class of explorations: settings with kernels.
 
-        probabilities(exploration, q, state, legal, rate, out)    writes π(·|state) into out, float64[A]
-        count_action(exploration, state, action, n_actions)       optional: an action has been taken
-        count_reward(exploration, reward, discount, first, last)  optional: a reward, float64[d], has come; whether in
-                                                                  the first, and in the last step of an episode
+        probabilities(exploration, q, state, legal, rate, out)    writes π(·|state) to out, float64[A]
+        count_action(exploration, state, action, n_actions)       optional: called after an action is chosen
+        count_reward(exploration, reward, discount, first, last)  optional: called with each reward, float64[d], and
+                                                                  whether the step is first or last in its episode
 
     `q` is float64[A, d], the values of the state's actions, one column per reward component; `legal` is bool[A]; `rate`
-    is the number that may change from episode to episode: ε, or what `rate_with` puts in its place.
+    is the value of a schedule in the current episode: ε, or the number that `rate_with` returns.
 
     Attributes:
       uses_epsilon: whether the learner's `epsilon` is part of the policy.
@@ -50,20 +50,20 @@ class Exploration(KernelSettings):
     uses_epsilon: ClassVar[bool] = True
 
     def rate_with(self, epsilon: float | Schedule) -> float | Schedule:
-        """The number that may change from episode to episode."""
+        """Return the rate, a number or a schedule over episodes; by default ε."""
         return epsilon
 
     def unvisited(self, state: int, sizes: Mapping[str, int]) -> tuple[Any, int]:
-        """What kernels see where the learner's tables have no rows for a state, and what to call that state there."""
+        """Return the compiled form and the state id to use for a state without rows in the learner's tables."""
         return self.compiled(sizes), 0
 
 
 @dataclass(frozen=True)
 class CountBonus(Exploration):
-    """ε-greedy on Q(s,a) + c/√n(s,a), where n(s,a) counts how often the action was taken; untried actions come first.
+    """ε-greedy on Q(s,a) + c/√n(s,a), where n(s,a) is the number of times the action was taken; untried actions first.
 
-    The bonus decides what is tried, not what is learned: values have no bonus in them. `epsilon` is that of the
-    learner, 0 for none. The form of the bonus is that of MBIE-EB (Strehl and Littman 2008).
+    The bonus changes the policy only: values contain no bonus. ε is the learner's `epsilon`. The form of the bonus is
+    that of MBIE-EB (Strehl and Littman 2008).
 
     Args:
       scale: c, positive.
@@ -89,7 +89,7 @@ class CountBonus(Exploration):
 
 
 def _check_probabilities(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
-    """A table of probabilities, one row per state; a row may be all 0."""
+    """Check a table of probabilities, one row per state; a row may be all 0."""
     table = check_numbers(name, value, "probabilities, one row per state")
     if table.ndim != 2 or not table.size:
         raise ValueError(f"{name} must be float64[S, A], one row of probabilities per state, got shape {table.shape}")
@@ -106,15 +106,14 @@ def _check_probabilities(name: str, value: Any) -> tuple[tuple[float, ...], ...]
 
 @dataclass(frozen=True, repr=False)
 class GivenPolicy(Exploration):
-    """Act by a table of probabilities, whatever the values are: what is learned are the values of that policy.
+    """Act by a table of probabilities, independent of the values; the learner estimates the values of that policy.
 
-    Learners with the same seed then see the same transitions, so that they differ in nothing but how they learn.
-    Actions that are not legal are left out, and the rest made to sum to 1. Where that leaves nothing, and in states
-    beyond the table, all legal actions are equally likely.
+    Learners with the same seed then receive the same transitions. Illegal actions are excluded and the rest
+    normalised. If no probability remains, and in states beyond the table, all legal actions are equally likely.
 
     Args:
-      table: float64[S, A], π(a|s) by the numbers that the learner's indexer gives to states; rows of zeros are for
-        states in which nothing is chosen.
+      table: float64[S, A], π(a|s), with states numbered as by the learner's indexer; a row of zeros for a state in
+        which no action is chosen.
     """
 
     table: Any
@@ -124,7 +123,7 @@ class GivenPolicy(Exploration):
     checks: ClassVar = {"table": _check_probabilities}
 
     def __repr__(self) -> str:
-        """Its size, and a digest of its numbers."""
+        """Return the size of the table and a digest of its numbers."""
         rows = self._rows
         return f"GivenPolicy(<{rows.shape[0]} × {rows.shape[1]}, {sha256(rows.tobytes()).hexdigest()[:16]}>)"
 
@@ -133,7 +132,7 @@ class GivenPolicy(Exploration):
         return np.array(self.table)
 
     def rate_with(self, epsilon: float | Schedule) -> float | Schedule:
-        """None: a number that nobody reads."""
+        """Return 0: the policy has no rate."""
         return 0.0
 
     def compiled(self, sizes: Mapping[str, int]) -> Any:
@@ -143,7 +142,7 @@ class GivenPolicy(Exploration):
         return tuple_class("GivenPolicy", ("table",))(self._rows)
 
     def unvisited(self, state: int, sizes: Mapping[str, int]) -> tuple[Any, int]:
-        """The table knows states that the learner has not met."""
+        """Return the table and the state itself: the table has rows for unvisited states."""
         return self.compiled(sizes), state
 
     @kernel
@@ -162,13 +161,13 @@ class GivenPolicy(Exploration):
 
 
 EXPLORATIONS: dict[str, type[Exploration]] = {cls.__name__: cls for cls in (CountBonus, GivenPolicy)}
-"""Every way to explore by name, besides ε-greedy."""
+"""Explorations by name, without ε-greedy."""
 
 
 def check_exploration(
     value: Any, epsilon: Any, bootstrap: int, planner: Any = None
 ) -> tuple[Exploration | None, float | Schedule]:
-    """A way to explore (None is ε-greedy), and ε: 0.1 unless given, 0 where it has no part in the policy."""
+    """Return the exploration (None is ε-greedy) and ε: 0.1 by default, 0 if the policy does not use it."""
     kernels = isinstance(value, Exploration) and is_kernel(getattr(type(value), "probabilities", None))
     if value is not None and not kernels:
         hint = f"; did you mean {value.__name__}(…)?" if isinstance(value, type) else ""
@@ -177,12 +176,12 @@ def check_exploration(
             f"Exploration of yours, got {value!r}{hint}"
         )
     if value is not None and bootstrap == STATE:
-        raise ValueError(f"exploration goes with action values, got {value!r}; state-value learners follow a policy")
+        raise ValueError(f"exploration requires action values, got {value!r}; for state-value learners pass policy=")
     if value is not None and getattr(planner, "greedy", False):
-        raise ValueError(f"planner {planner!r} plans for the greedy policy; it goes with ε-greedy, got {value!r}")
+        raise ValueError(f"planner {planner!r} plans for the greedy policy: exploration must be None, got {value!r}")
     if value is not None and not value.uses_epsilon:
         if epsilon is not None:
-            raise ValueError(f"epsilon has no part in {value!r}, got {epsilon!r}; leave it out")
+            raise ValueError(f"epsilon is not used by {value!r}, got {epsilon!r}; leave it out")
         return value, 0.0
     checked = check_schedule("epsilon", EPSILON if epsilon is None else epsilon, positive=False)
     numbers = [number for _, number in checked.points] if isinstance(checked, Schedule) else [checked]

@@ -1,4 +1,4 @@
-"""Checks of what users and environments hand to a learner."""
+"""Checks of the arguments that users and environments pass to a learner."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def settings_of(cls: type) -> tuple[str, ...]:
             parameters = inspect.signature(vars(kind)["__init__"]).parameters.values()
             found |= {one.name: None for one in parameters if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)}
             if not any(one.kind is one.VAR_KEYWORD for one in parameters):
-                break  # what stands above it is not passed on
+                break  # base classes do not receive further keywords
     return tuple(name for name in found if name != "self")
 
 
 def refuse_unknown_settings(cls: type, settings: dict[str, Any]) -> None:
-    """A TypeError for keywords that a learner does not take, with the one that is meant."""
+    """Raise a TypeError for keywords that a learner does not take, with the nearest valid one."""
     known = settings_of(cls)
     for name in settings:
         if name not in known:
@@ -45,19 +45,19 @@ def refuse_unknown_settings(cls: type, settings: dict[str, Any]) -> None:
 
 
 def learner_by_name(name: str) -> Any:
-    """The learner class called `name`; an unknown name is an error that offers the nearest one."""
+    """Return the learner class called `name`; the error for an unknown name suggests the nearest one."""
     import chunked_td
 
     return getattr(chunked_td, check_choice("learner", name, chunked_td.LEARNERS))
 
 
 def is_vector_environment(env: Any) -> bool:
-    """Whether it is many copies of an environment in one (Gymnasium's vector environments)."""
+    """Return whether `env` is a vector environment of Gymnasium."""
     return hasattr(env, "single_observation_space")
 
 
 def refuse_vector_environment(env: Any) -> None:
-    """An error for vectorised environments where one episode is played at a time."""
+    """Raise a ValueError for a vector environment."""
     if is_vector_environment(env):
         copies = getattr(env, "num_envs", "several")
         raise ValueError(
@@ -67,9 +67,9 @@ def refuse_vector_environment(env: Any) -> None:
 
 
 def count_rewards(env: Any) -> int:
-    """How many reward components an environment pays, read through its wrappers.
+    """Return the number of reward components of an environment, read through its wrappers.
 
-    The outermost layer that has a `reward_space` decides. mo-gymnasium's `LinearReward` has none, and pays one number.
+    The outermost layer with a `reward_space` decides. mo-gymnasium's `LinearReward` has none and returns one number.
     """
     layer, seen = env, 0
     while layer is not None and seen < 100:
@@ -84,7 +84,7 @@ def count_rewards(env: Any) -> int:
 
 
 def check_reward_weights(weights: Any, components: int) -> np.ndarray | None:
-    """A finite factor per reward component, float64[d]."""
+    """Check the reward weights: a finite factor per reward component, float64[d]."""
     if weights is None:
         return None
     given = np.array(weights, np.float64)
@@ -94,7 +94,7 @@ def check_reward_weights(weights: Any, components: int) -> np.ndarray | None:
 
 
 def check_action(name: str, action: Any, n_actions: int, start: int, legal: np.ndarray) -> int:
-    """An action that somebody else chose, counted from 0."""
+    """Check an action that the learner did not choose; return it counted from 0."""
     try:
         number = as_integer(action) - start
     except TypeError:
@@ -107,7 +107,7 @@ def check_action(name: str, action: Any, n_actions: int, start: int, legal: np.n
 
 
 def check_policy_table(policy: Any, indexer: Any, n_actions: int, name: str = "policy") -> np.ndarray:
-    """Action probabilities of every state, float64[S, A]."""
+    """Check a policy table: action probabilities of every state, float64[S, A]."""
     table = check_numbers(name, policy, "rows of probabilities that sum to 1")
     if not indexer.fixed:
         raise ValueError(f"{name}: states get ids on first sight here, so pass a function from observation to float[A]")
@@ -119,7 +119,7 @@ def check_policy_table(policy: Any, indexer: Any, n_actions: int, name: str = "p
 
 
 def policy_row(given: Any, legal: np.ndarray, name: str = "policy") -> np.ndarray:
-    """A user's action probabilities in one state, over the legal actions: float64[A]."""
+    """Check a user's action probabilities in one state; return them normalised over the legal actions, float64[A]."""
     row = check_numbers(name, given, f"{legal.size} probabilities that sum to 1")
     if row.shape != legal.shape or not (row >= 0.0).all() or abs(row.sum() - 1.0) > 1e-8:
         raise ValueError(f"{name} must give {legal.size} probabilities that sum to 1, got {row!r}")
@@ -130,7 +130,7 @@ def policy_row(given: Any, legal: np.ndarray, name: str = "policy") -> np.ndarra
 
 
 def check_indexer(indexer: Any) -> Any:
-    """A user's indexer: what a learner asks of it has to be there."""
+    """Check that a user's indexer has every attribute that a learner reads."""
     size = getattr(indexer, "size", None)
     if not callable(indexer) or not isinstance(size, Integral) or isinstance(size, bool) or size < 0:
         raise ValueError(f"indexer must be a chunked_td.observations.Indexer, callable, with a size, got {indexer!r}")
@@ -141,7 +141,7 @@ def check_indexer(indexer: Any) -> Any:
 
 
 def check_id(state: Any, indexer: Indexer) -> int:
-    """A state id from an indexer as an int: compiled code reads and writes at that place."""
+    """Check a state id from an indexer; return an int, which compiled code uses as an array index."""
     number = int(state) if isinstance(state, int | np.integer) and not isinstance(state, bool) else -1
     if 0 <= number < indexer.size:
         return number
@@ -150,7 +150,7 @@ def check_id(state: Any, indexer: Indexer) -> int:
 
 
 def check_end(name: str, value: Any) -> bool:
-    """`terminated` or `truncated`: a bool, or 0 or 1, of Python or NumPy."""
+    """Check `terminated` or `truncated`: a bool, 0 or 1, of Python or NumPy."""
     given = value.item() if isinstance(value, np.ndarray) and value.shape == () else value
     if isinstance(given, bool | np.bool_ | Integral) and given in (0, 1):
         return bool(given)
@@ -159,12 +159,12 @@ def check_end(name: str, value: Any) -> bool:
 
 
 def check_reward(reward: Any) -> float:
-    """A scalar reward as a finite float; numbers of NumPy and arrays with one entry are taken too."""
+    """Check a scalar reward; return a finite float. NumPy numbers and arrays with one entry are accepted."""
     if type(reward) is float and math.isfinite(reward):
         return reward
     if isinstance(reward, np.ndarray) and reward.shape in ((), (1,)):
         reward = reward.item()
-    if isinstance(reward, Real | np.bool_):  # Gymnasium's own environments pay True and False
+    if isinstance(reward, Real | np.bool_):  # some of Gymnasium's own environments return True and False
         try:
             value = float(reward)
         except OverflowError:
@@ -178,7 +178,7 @@ def check_reward(reward: Any) -> float:
 
 
 def check_reward_vector(reward: Any, components: int) -> np.ndarray:
-    """A finite number per reward component."""
+    """Check a vector reward: a finite number per component."""
     values = check_numbers("reward", reward, f"{components} of them")
     if values.shape == ():
         raise ValueError(
@@ -193,7 +193,7 @@ def check_reward_vector(reward: Any, components: int) -> np.ndarray:
 
 
 def legal_actions(mask: Any, n_actions: int) -> np.ndarray:
-    """The legal actions of `info["action_mask"]`, bool[A]."""
+    """Check `info["action_mask"]`; return the legal actions, bool[A]."""
     try:
         given = np.asarray(mask)
     except ValueError:  # rows of different lengths

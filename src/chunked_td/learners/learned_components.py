@@ -1,4 +1,4 @@
-"""A reward that is one number, divided among the components of the next state by least squares."""
+"""Division of a scalar reward among the components of the next state, by least squares."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from chunked_td._settings import KernelSettings, form_of
 
 @dataclass(frozen=True)
 class LearnedComponents(KernelSettings):
-    """The reward as a sum over the components of the next state, learned online, and what is left over.
+    """Reward as a sum of functions of the components of the next state, learned online, plus a remainder.
 
         r_{t+1} = Σ_i f_i(x_{t+1}^i) + rest,   f = argmin Σ_{k ≤ t+1} (r_k − Σ_i f_i(x_k^i))² + ridge Σ f²
 
-    A learner on states with c components has c + 1 reward components then: f_i with the λ of state component i, and the
-    rest with the undivided λ, the probability of all components together. f is that of all transitions so far, the
-    present one included, by recursive least squares: (n₁ + … + n_c)² multiplications a step, where component i takes
-    n_i values. The parts are known up to constants that add up to 0; the constants are the ones of least Σ f².
+    A learner on states with c components then has c + 1 reward components: f_i with the λ of state component i, and the
+    rest with the undivided λ, the probability of all components together. f is fitted to all transitions so far,
+    including the current one, by recursive least squares: (n₁ + … + n_c)² multiplications a step, where component i
+    takes n_i values. The f_i are unique up to constants that sum to 0; the constants minimise Σ f².
 
-    The parts always add up to the reward that came, so the sum of the values has the same target as without them.
+    The parts always sum to the received reward, so the sum of the values has the same target as without them.
 
     Args:
       ridge: pull of every f_i(x^i) to 0, in transitions.
@@ -37,22 +37,22 @@ class LearnedComponents(KernelSettings):
     checks: ClassVar = {"ridge": check_positive}
 
     def check(self, nvec: Sequence[int] | None, paid: int, per_component: bool) -> None:
-        """Refuse states without components, rewards that are divided already, and a λ that all components share.
+        """Raise a ValueError for states without components, vector rewards, or one λ for all reward components.
 
         Args:
-          nvec: sizes of the state components, if there are any. paid: how many numbers the environment pays.
+          nvec: sizes of the state components, or None. paid: number of reward components of the environment.
           per_component: whether the λ source has a λ for every reward component.
         """
         if nvec is None or len(nvec) < 2:
             has = "none" if nvec is None else f"{len(nvec)}"
-            raise ValueError(f"reward_source {self!r} needs states with two countable components or more, got {has}")
+            raise ValueError(f"reward_source {self!r} requires states with two countable components or more, got {has}")
         if paid != 1:
-            raise ValueError(f"reward_source {self!r} divides a reward that is one number, got {paid} components")
+            raise ValueError(f"reward_source {self!r} requires scalar rewards, got {paid} components; leave it out")
         if not per_component:
-            raise ValueError(f"reward_source {self!r} goes with a λ per reward component, such as FactoredLambda()")
+            raise ValueError(f"reward_source {self!r} requires a λ per reward component, such as FactoredLambda()")
 
     def compiled(self, nvec: np.ndarray) -> Any:  # type: ignore[override]
-        """What kernels see: nothing learned yet."""
+        """Return the compiled form before the first transition."""
         n, c = int(nvec.sum()), nvec.size
         arrays = {
             "first": np.cumsum(nvec) - nvec,
@@ -66,7 +66,7 @@ class LearnedComponents(KernelSettings):
 
     @kernel
     def divide(form, step, reward):
-        """Learn from the transition, and write the reward in c + 1 components into `reward`."""
+        """Learn from the transition, and write the c + 1 reward components to `form.reward`."""
         activate(form, step.components, step.tables.nvec, step.next_state)
         error = reward[0]
         for j in form.active:
@@ -84,10 +84,10 @@ class LearnedComponents(KernelSettings):
 
 
 def activate(form, components, nvec, state):
-    """The features of a state that are 1, one per component, into `active`.
+    """Write the features of a state that are 1, one per component, to `active`.
 
     Args:
-      components: int64[c], those of `state`; None where only its id is at hand.
+      components: int64[c], those of `state`; None if only its id is known.
     """
     below = 1
     for i in range(nvec.size - 1, -1, -1):
@@ -96,7 +96,7 @@ def activate(form, components, nvec, state):
 
 
 def take_gain(form):
-    """P φ into `gain`, for features φ that are 0 or 1; returns 1 + φᵀ P φ. P is kept above its diagonal."""
+    """Write P φ to `gain`, for features φ that are 0 or 1; return 1 + φᵀ P φ. P is stored as an upper triangle."""
     form.gain[:] = 0.0
     for j in form.active:
         for k in range(j):

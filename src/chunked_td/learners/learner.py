@@ -1,11 +1,11 @@
 """A learner: settings, tables, and one update per call.
 
-`start` and `step` serve a loop of the user's own; `learn` is that loop for Gymnasium environments, `learn_from` the one
-for recorded episodes.
+`start` and `step` are for a user's own training loop; `learn` is that loop for Gymnasium environments, `learn_from` for
+recorded episodes.
 
-A step is one call of a compiled entry (`learners.core`). Where Python has a part in it, that part comes before or
-between entries: a model object is asked before the step, since its answers depend on neither a_{t+1} nor δ_t; a λ
-source in plain Python comes between `step_before_lambda` and `step_after_lambda`.
+A step is one call of a compiled entry (`learners.core`). Parts in Python run before or between entries: a model object
+predicts before the step, since its predictions depend on neither a_{t+1} nor δ_t; a λ source in plain Python runs
+between `step_before_lambda` and `step_after_lambda`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 Policy = str | np.ndarray | Callable[[Any], Any]
 
 LOG = logging.getLogger("chunked_td")
-"""What a learner says by itself. Python prints it to standard error unless `logging` is told otherwise."""
+"""Warnings of learners. Python prints them to standard error unless `logging` is configured."""
 
 _ROOM = 64  # transitions to make room for at a time
 
@@ -120,42 +120,41 @@ class Learner:
 
       step_size: α, a number or a `Schedule` over episodes.
       discount: γ.
-      initial_value: initial value of every table entry, in every reward component. Above the largest return, it makes
-        learners try everything.
+      initial_value: initial value of every table entry, in every reward component. A value above the largest return
+        makes learners try every action (optimistic initial values).
       reward_weights: float[d], a factor for every reward component; all 1 by default. Values are then those of the
         weighted components, and the policy acts on their sum.
 
-      lambda_source: where λ comes from: a source from `chunked_td.lambdas`, one of your own, or a number.
+      lambda_source: λ of every step: a source from `chunked_td.lambdas`, one of your own, or a number.
       view: "traces", "lineage" or "true_online" (online; see `chunked_td.learners.views`), "offline"
         (λ-return at the end of an episode) or "sampled" (§3.1).
       replacing: replacing instead of accumulating traces. None is True for tile coding, where accumulating traces add
         up while an observation stays in a tile, and False elsewhere.
       cutoff: traces at or below it are dropped. 0 is exact.
 
-      model: None for counts, an object that follows `chunked_td.models.Model`, a compiled `KernelModel`, or an error
-        that is planted in the counts (`chunked_td.models.errors`).
+      model: None for counts, an object that follows `chunked_td.models.Model`, a compiled `KernelModel`, or a model
+        error that is applied to the counts (`chunked_td.models.errors`).
       percept: what the count model predicts: "state" or "reward-state".
       prior: Dirichlet pseudo-count per outcome of the count model.
-      planner: further updates from the count model, such as `Dyna`; None for the learner's default.
-      reward_source: `ExpectedError` for TD errors that the planner's model expects, `LearnedComponents` to divide a
-        scalar reward among the state components; None for the rewards as they are.
+      planner: extra updates from the count model, such as `Dyna`; None for the learner's default.
+      reward_source: `ExpectedError` for expected TD errors under the planner's model, `LearnedComponents` to divide a
+        scalar reward among the state components; None for rewards as received.
 
-      epsilon: exploration of the ε-greedy policy, a number or a `Schedule`; 0.1 by default. Not used by state-value
-        learners.
+      epsilon: ε of the ε-greedy policy, a number or a `Schedule`; 0.1 by default. Not used by state-value learners.
       exploration: other exploration on action values: `CountBonus(scale)`, `GivenPolicy(table)` or one of your own
-        (`chunked_td.learners.exploration`). The values learned are those of the policy that acts.
+        (`chunked_td.learners.exploration`). The learner estimates the values of the policy that acts.
       policy: state-value learners only: "uniform", probabilities float[S, A], or a function from observation to
         float[A].
-      action_mask: whether to take only the actions that `info["action_mask"]` allows, if an environment gives one.
-        None applies it too, and logs that once, when an action is first forbidden.
-      seed: of the policy and the model; `learn` seeds the environment with it too.
+      action_mask: whether to take only the actions that `info["action_mask"]` allows, if an environment provides it.
+        None also applies it, and logs this once, when an action is first forbidden.
+      seed: of the policy, the model, and the environment in `learn`.
 
-      indexer: how observations become ids; by default chosen from `env.observation_space`. Or features, for values that
-        are linear in them: `TileCoding`, `OwnFeatures`.
+      indexer: maps observations to ids; by default chosen from `env.observation_space`. Or features, for linear values:
+        `TileCoding`, `OwnFeatures`.
     """
 
     def __new__(cls, *arguments: Any, **settings: Any) -> Self:
-        """Make a learner; a keyword that it does not take is an error that names the one that is meant."""
+        """Create a learner; the error for an unknown keyword suggests the nearest one."""
         refuse_unknown_settings(cls, settings)
         return super().__new__(cls)
 
@@ -218,7 +217,10 @@ class Learner:
     def _check_policy(self, policy: Policy | None) -> Policy | None:
         if self.bootstrap != STATE:
             if policy is not None:
-                raise ValueError(f"policy goes with state-value learners; {type(self).__name__} acts ε-greedily")
+                raise ValueError(
+                    f"policy requires a state-value learner such as ChunkedTD, got {type(self).__name__}, which acts "
+                    f"on its action values; leave it out, or pass exploration=GivenPolicy(table)"
+                )
             return None
         if policy is None or isinstance(policy, str):
             return check_choice("policy", "uniform" if policy is None else policy, ("uniform",))
@@ -241,71 +243,81 @@ class Learner:
         self.n_paid, per_component = count_rewards(env), self.lambda_source.per_component
         self.n_rewards = reward_components(self.reward_source, self.indexer.nvec, self.n_paid, per_component)
 
-    @functools.cached_property  # every step asks
+    @functools.cached_property  # read at every step
     def features(self) -> Features | None:
         """The features that values are linear in; None for tables."""
         return self.indexer if isinstance(self.indexer, Features) else None
 
     @property
     def inputs(self) -> frozenset[str]:
-        """What the λ source needs for the questions that it asks (`chunked_td.lambdas.base`)."""
+        """Inputs that the λ source requires (`chunked_td.lambdas.base`)."""
         return self.lambda_source.inputs(self.bootstrap)
 
     def _check_features(self) -> None:
-        """Refuse what does not go with features, or not without."""
+        """Raise a ValueError for settings that do not support features."""
         name, features = f"lambda_source {type(self.lambda_source).__name__}()", self.features
         if features is None:
             return
         if not self.takes_features:
-            raise ValueError(f"indexer: {type(self).__name__} learns a table; it does not go with features")
+            got = f"got features {type(features).__name__}; use Discretise(env) for bins"
+            raise ValueError(f"indexer: {type(self).__name__} learns a table, {got}")
         if self.view not in VIEWS:
-            raise ValueError(f"features go with view {' or '.join(map(repr, VIEWS))}, got view {self.view!r}")
+            raise ValueError(f"features require view {' or '.join(map(repr, VIEWS))}, got view={self.view!r}")
         for argument in ("planner", "reward_source"):
             if getattr(self, argument) is not None:
-                raise ValueError(f"{argument} goes with tables, not with features; got {getattr(self, argument)!r}")
+                got = f"got {getattr(self, argument)!r} with features; leave it out"
+                raise ValueError(f"{argument} requires a table of values, {got}")
         if self.inputs & MODEL and not features.has_codes:
-            raise ValueError(f"{name} asks a model: give the features codes to count, as in codes=Discretise(env)")
+            raise ValueError(f"{name} requires a model, but the features have no codes to count: codes=Discretise(env)")
 
     def _check_combination(self) -> None:
         source, inputs = self.lambda_source, self.inputs
         self._check_features()
         if "parts" in inputs and self.indexer.nvec is None:
-            raise ValueError(f"lambda_source {type(source).__name__}() needs observations with countable components")
+            raise ValueError(f"lambda_source {type(source).__name__}() requires observations with countable components")
         if self.percept == "reward-state" and inputs & {"predecessors", "parts"}:
-            raise ValueError(f"percept 'reward-state' does not go with {source!r}, which counts states")
+            raise ValueError(f"percept='reward-state' does not support {source!r}, which counts states; use 'state'")
         if self.percept == "reward-state" and "outcomes" in inputs:
             raise ValueError(
-                f"percept 'reward-state' does not go with {type(source).__name__} for {type(self).__name__}: outcomes "
-                f"would not be states; with ExpectedLambda use Expected-SARSA"
+                f"percept='reward-state' does not support {type(source).__name__} for {type(self).__name__}: outcomes "
+                f"would not be states; use percept='state', or ExpectedLambda with Expected-SARSA"
             )
         if self.prior > 0.0 and not self.indexer.fixed:
-            raise ValueError("prior needs a known number of states; this environment's states get ids on first sight")
+            raise ValueError(
+                f"prior requires a known number of states, got {self.prior} with {type(self.indexer).__name__}, which "
+                f"adds states when they are first observed; leave prior out"
+            )
         if self.prior > 0.0 and self.percept == "reward-state":
-            raise ValueError("prior needs a known number of outcomes; percept 'reward-state' has none")
+            raise ValueError(
+                f"prior requires a known number of outcomes, got {self.prior} with percept='reward-state'; use "
+                f"percept='state'"
+            )
         if self._asks_model():
             if self.percept != "state" or self.prior > 0.0:
-                raise ValueError("percept and prior are settings of the count model; they do not go with a model=")
+                got = f"got percept={self.percept!r} and prior={self.prior} with model={type(self.model).__name__}"
+                raise ValueError(f"percept and prior are settings of the count model, {got}; leave them out")
             check_model(self.model, source, self.bootstrap, self.n_actions)
         if isinstance(self.model, ModelError):
             if self.percept != "state":
-                raise ValueError(f"model {self.model!r} mistakes states; it goes with percept 'state'")
+                raise ValueError(f"model {self.model!r} requires percept='state', got percept={self.percept!r}")
             if self.model.needs_states and not self.indexer.fixed:
-                raise ValueError(f"model {self.model!r} needs a known number of states; here ids come on first sight")
+                kind = f"{type(self.indexer).__name__}, which adds states when they are first observed"
+                raise ValueError(f"model {self.model!r} requires a known number of states, got {kind}")
 
     def _say_pairing(self, env: Any) -> None:
-        """Say which state component decides which reward where nobody has said it and the numbers happen to match."""
+        """Log the assumed pairing of rewards and state components, if it follows from their equal number only."""
         source = self.lambda_source
         if "parts" not in self.inputs or getattr(source, "components", ()) is not None:
             return
         if self.n_rewards != self.n_paid:
             return  # the rewards are made from the components
         if getattr(getattr(env, "unwrapped", env), "rewards_by_component", False):
-            return  # the environment says so itself
+            return  # declared by the environment
         name, every = type(source).__name__, tuple(range(self.n_rewards))
         pairs = ", ".join(f"reward {i} ← component {i}" for i in every)
         LOG.warning(
-            f"chunked_td: {name} pairs rewards and state components by their number: {pairs}. If that is right, say "
-            f"components={every}; if not, say which state components decide each reward"
+            f"chunked_td: {name} pairs rewards and state components by their number: {pairs}. If that is right, pass "
+            f"components={every}; if not, pass the state components that decide each reward"
         )
 
     def _asks_model(self) -> bool:
@@ -327,7 +339,7 @@ class Learner:
 
     @property
     def error(self) -> ModelError | None:
-        """What is wrong with the count models, if anything."""
+        """The error that is applied to the count models, or None."""
         return self.model if isinstance(self.model, ModelError) else None
 
     def _allocate(self) -> None:
@@ -338,10 +350,10 @@ class Learner:
         self._state = self._build()
         self.percepts: dict[tuple[Any, ...], int] = {}
         self.episode, self.state, self.action = 0, -1, -1
-        self.env_state: Any = None  # the environment's random numbers after `learn`; of a vector, a list
+        self.env_state: Any = None  # state of the environment's random numbers after `learn`; of a vector, a list
         self.trained_in: Any = None
         self._unfinished_in: Any = None  # the environment in which `learn(steps=)` stopped during an episode
-        self._copies: Any = None  # the episodes under way in a vector environment
+        self._copies: Any = None  # the current episodes in a vector environment
         self._mask_seen = False  # whether a mask has forbidden an action
         self._cut = 1.0  # factor of the next λ, for data of another policy
         self._reward, self._rates = np.zeros(self.n_paid), np.array([0.0, 0.0, 1.0])
@@ -355,13 +367,13 @@ class Learner:
     # ---- one transition at a time
 
     def start(self, observation: Any, info: dict[str, Any] | None = None, *, action: int | None = None) -> int:
-        """Begin an episode; returns the first action.
+        """Begin an episode; return the first action.
 
-        An episode that was under way is abandoned without its updates at the end.
+        An unfinished episode is abandoned without its updates at the end.
 
         Args:
-          observation, info: as returned by `env.reset`. `info["action_mask"]` is obeyed, see `action_mask`.
-          action: the first action, where it is not the learner's to choose (recorded episodes).
+          observation, info: as returned by `env.reset`. `info["action_mask"]` is applied, see `action_mask`.
+          action: the first action, if the learner does not choose it (recorded episodes).
         """
         if self._busy:
             raise in_use(self)
@@ -382,13 +394,13 @@ class Learner:
             self._busy = False
 
     def _show_legal(self, legal: np.ndarray) -> None:
-        """Write down the legal actions for the entries, unless all are legal and were so before."""
+        """Write the legal actions for the compiled entries, unless all are legal and were before."""
         if legal is not self._all_legal or not self._all_shown:
             self._legal_now[:] = legal
             self._all_shown = legal is self._all_legal
 
     def _begin(self, state: int, given: int) -> int:
-        """The first action of an episode: `given`, if that is not FREE."""
+        """Return the first action of an episode: `given`, if that is not FREE."""
         return int(self._entry(core.step, 6)(self._address(), -1, -1, state, 0, ONGOING, given))
 
     def step(
@@ -402,20 +414,20 @@ class Learner:
         action: int | None = None,
         next_action: int | None = None,
     ) -> int | None:
-        """Learn from a transition; returns the next action, or None at the end of an episode.
+        """Learn from a transition; return the next action, or None at the end of an episode.
 
-        The transition is credited to the action that `start` or the previous `step` returned. Where another one was
-        taken, as in recorded episodes, say it in advance: `start(…, action=…)`, `step(…, next_action=…)`; or use
+        The transition is credited to the action that `start` or the previous `step` returned. To take another action,
+        as in recorded episodes, pass it in advance: `start(…, action=…)`, `step(…, next_action=…)`; or use
         `learn_from`.
 
         Args:
-          reward: a finite number, or float[d] where rewards have components.
-          observation, terminated, truncated, info: as returned by `env.step`. `info["action_mask"]` is obeyed, see
+          reward: a finite number, or float[d] for reward components.
+          observation, terminated, truncated, info: as returned by `env.step`. `info["action_mask"]` is applied, see
             `action_mask`.
-          action: the action that led here. It is checked: an error if it is not the one that would be credited.
-          next_action: the action taken in `observation`, where it is not the learner's to choose.
+          action: the action that led here; a ValueError if it is not the one that would be credited.
+          next_action: the action taken in `observation`, if the learner does not choose it.
         """
-        if self._busy:  # nothing is called between these two lines, so no other thread can come in between
+        if self._busy:  # no call between these two lines, so no other thread can run in between
             raise in_use(self)
         self._busy = True
         try:
@@ -452,13 +464,13 @@ class Learner:
         if action != self.action + self.action_start:
             raise ValueError(
                 f"action: got {action!r}, but the learner chose {self.action + self.action_start} and would credit "
-                f"that; say what is taken in advance, start(…, action=…) and step(…, next_action=…), or use learn_from"
+                f"that; pass the action in advance, start(…, action=…) and step(…, next_action=…), or use learn_from"
             )
 
     def _update(self, state: int, percept: int, ended: int, given: int) -> int:
-        """Learn from the transition to `state`; returns the next action, or −1."""
+        """Learn from the transition to `state`; return the next action, or −1."""
         if type(self._state.model) is Predictions:
-            ask_model(self, state, ended)  # the answers may need more room
+            ask_model(self, state, ended)  # may enlarge the arrays of predictions
         packed: Any = self._packed or self._pack()
         here = packed.address, self.state, self.action, state, percept, ended, given
         if packed.step is not None:
@@ -467,10 +479,9 @@ class Learner:
         return self._step_in_python(here)
 
     def _step_in_python(self, here: tuple[int, ...]) -> int:
-        """A step whose λ comes from a source in plain Python.
+        """Make a step with a λ source in plain Python.
 
-        An error in the user's code leaves the learner as it was, apart from what models have observed and an
-        exploration has counted.
+        An error in the user's code leaves the learner unchanged, except for the counts of models and explorations.
         """
         source: Any = self.lambda_source
         words, policy = self.policy_draws.stream.words.copy(), self.memory.next_policy.copy()
@@ -486,14 +497,14 @@ class Learner:
         return int(self._entry(core.step_after_lambda, 7)(*here, action))
 
     def _finish(self) -> None:
-        """Make the updates that wait for the end of an episode."""
+        """Make the updates that are deferred to the end of an episode."""
         if self.trace is None or self._state.episode is not None:
             self._entry(core.end, 0)(self._address())
         self._check_watch()
         self._forget()
 
     def _check_watch(self) -> None:
-        """Refuse to go on where learning has diverged."""
+        """Raise Diverged if learning has diverged."""
         watch = self._state.watch[0]
         if watch:
             reason = divergence_text(int(watch), float(self._rates[1]), self.lambda_source)
@@ -505,7 +516,7 @@ class Learner:
             self._forget()
 
     def _forget(self) -> None:
-        """Nothing of this episode is carried into the next."""
+        """Reset all memory of the episode."""
         if self.trace is not None:
             self.trace.clear()
         self.memory.length[0], self.memory.previous[0] = 0, -1
@@ -532,18 +543,18 @@ class Learner:
             self._mask_seen = True
             if self.action_mask is None:
                 LOG.warning(
-                    "chunked_td: info['action_mask'] is obeyed: forbidden actions are never taken. action_mask=False "
-                    "ignores it, action_mask=True says no more"
+                    "chunked_td: info['action_mask'] is applied: forbidden actions are never taken. action_mask=False "
+                    "ignores it, action_mask=True applies it without this message"
                 )
         return legal
 
     def _given_policy(self, observation: Any, legal: np.ndarray) -> None:
-        """Write a user's policy for this observation where the kernels expect it."""
+        """Write a user's policy for this observation to the memory that kernels read."""
         if self.policy is not None and not isinstance(self.policy, str):
             self.memory.next_policy[:] = self._given_row(observation, legal)
 
     def _given_row(self, observation: Any, legal: np.ndarray) -> np.ndarray:
-        """A user's policy for this observation, over the legal actions."""
+        """Return a user's policy for this observation, over the legal actions."""
         given: Any = self.policy
         row = given(observation) if callable(given) else given[self.indexer.find(observation)]
         return policy_row(row, legal)
@@ -559,14 +570,14 @@ class Learner:
         return state
 
     def _percept(self, state: int) -> int:
-        """An id for the pair of reward and state."""
+        """Return the id of the pair of reward and state."""
         return self.percepts.setdefault((*self._reward.tolist(), state), len(self.percepts))
 
-    # ---- what compiled code sees
+    # ---- arrays of compiled code
 
     @property
     def rule(self) -> Rule:
-        """The learner's choices, as compiled code sees them."""
+        """The learner's choices, in compiled form."""
         return self._state.rule
 
     @property
@@ -581,17 +592,17 @@ class Learner:
 
     @property
     def memory(self) -> Memory:
-        """What is carried from step to step within an episode."""
+        """Memory of the current episode."""
         return self._state.memory
 
     @property
     def counts(self) -> Counts | None:
-        """The count model's table; None where λ is not counted."""
+        """The count model's table; None if λ does not use counts."""
         return getattr(self._state.model, "counts", None)
 
     @property
     def learned(self) -> dict[str, np.ndarray]:
-        """What the λ source has learned: its arrays by name, as copies, for the states that have an id."""
+        """Copies of the λ source's learned arrays, by name, for the states that have an id."""
         states, found = self.indexer.size, {}
         sizes = table_sizes(self.bootstrap, states, self.n_actions, self.n_rewards)
         for name, layout in self.lambda_source.arrays.items():
@@ -606,15 +617,15 @@ class Learner:
         return None if division is None else np.split(division.parts.copy(), division.first[1:])
 
     def _replace(self, **parts: Any) -> None:
-        """Put other arrays in place of some; compiled code learns of it at the next step."""
+        """Replace some arrays; compiled code receives the new addresses at the next step."""
         self._state, self._packed = self._state._replace(**parts), None
 
     def _rows(self, states: int) -> int:
-        """Rows of the table of values for so many states."""
+        """Return the number of rows of the table of values for n states."""
         return states if self.bootstrap == STATE else states * self.n_actions
 
     def _make_room(self) -> None:
-        """Enlarge what the next steps might overfill."""
+        """Enlarge the arrays that the next steps might fill."""
         self._check_watch()  # for episodes that do not end
         larger = with_room(self._state, _ROOM)
         if larger is not self._state:
@@ -622,13 +633,13 @@ class Learner:
         self._room = _ROOM - 1
 
     def _grow_states(self) -> None:
-        """Room for twice as many states (observations that get ids on first sight)."""
+        """Double the number of states that the tables can hold (observations that get ids when first seen)."""
         self._capacity = 2 * max(self.indexer.size, self._capacity)
         settings = self.lambda_source, self.exploration, self.planner, self.initial_value, self.model
         self._state, self._packed = with_states(self._state, self._capacity, *settings), None
 
     def _pack(self) -> Packed:
-        """Write down where the learner's arrays lie; anew after they have moved."""
+        """Write the addresses of the learner's arrays; repeated after an array has moved."""
         streams = self.policy_draws.stream, self.chunk_draws.stream
         tree: Any = Work.of(self._state, *streams, self._reward, self._rates, self._legal_now)
         source = self.lambda_source if self.lambda_source.is_compiled else None
@@ -640,11 +651,11 @@ class Learner:
         return packed
 
     def _address(self) -> int:
-        """Where it is written down."""
+        """Return the address of the packed learner."""
         return (self._packed or self._pack()).address
 
     def _entry(self, entry: Any, arguments: int) -> Any:
-        """The program of an entry, which takes the address and so many whole numbers."""
+        """Return the compiled program of an entry, which takes the address and n integer arguments."""
         self._address()
         return self._program(entry, arguments)  # type: ignore[misc]
 
@@ -654,7 +665,7 @@ class Learner:
         """Choose an action without learning: greedy (first of ties), or drawn from the behaviour policy.
 
         Args:
-          observation: what the environment shows. info: what it adds; `info["action_mask"]` is obeyed.
+          observation, info: from the environment; `info["action_mask"]` is applied.
           explore: draw from the behaviour policy with the learner's own random numbers.
         """
         legal = self._legal(info)
@@ -667,18 +678,18 @@ class Learner:
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
     ) -> tuple[int, Any]:
-        """`act` as Stable-Baselines3 calls it: (action, state); greedy if `deterministic`."""
+        """Return (action, state), with Stable-Baselines3's signature; greedy if `deterministic`. See `act`."""
         return self.act(observation, explore=not deterministic), state
 
     def policy_probabilities(self, observation: Any, info: dict[str, Any] | None = None) -> np.ndarray:
-        """π(·|observation) of the behaviour policy as it stands, float[A]."""
+        """π(·|observation) of the current behaviour policy, float[A]."""
         legal = self._legal(info)
         if self.bootstrap == STATE:
             return legal / legal.sum() if isinstance(self.policy, str) else self._given_row(observation, legal)
         if self.exploration is not None:
             return self._explored(observation, legal)
         q = self.q_values(observation)
-        there = legal & ~np.isnan(q)  # learning may have diverged; then an action without a value is not greedy
+        there = legal & ~np.isnan(q)  # if learning has diverged, an action with value NaN is not greedy
         epsilon, greedy = at_episode(self.epsilon, self.episode), legal
         if there.any():
             greedy = there & (q == q[there].max())
@@ -686,14 +697,14 @@ class Learner:
 
     @property
     def exploring_rate(self) -> float | Schedule:
-        """The number by which the learner explores: ε, or what `exploration` has in its place."""
+        """The exploration rate: ε, or the rate of `exploration`."""
         return self.epsilon if self.exploration is None else self.exploration.rate_with(self.epsilon)
 
     def _explored(self, observation: Any, legal: np.ndarray) -> np.ndarray:
         """π(·|observation) of an `Exploration`."""
         state, out = self.indexer.find(observation), np.zeros(self.n_actions)
         form, q = self.tables.exploration, self.q_values(observation, components=True)
-        if not self._has_row(state):  # nothing was tried there
+        if not self._has_row(state):  # no action was taken there
             sizes = {"S": 1, "A": self.n_actions, "d": self.n_rewards, "rows": self.n_actions}
             form, state = self.exploration.unvisited(state, sizes)  # type: ignore[union-attr]
         write = link(policy_at, {"exploration": type(self.exploration)}, compiled=False)
@@ -703,7 +714,7 @@ class Learner:
     def q_values(self, observation: Any, *, components: bool = False) -> np.ndarray:
         """Q(observation, ·), float[A]; with `components`, float[A, d], one number per reward component."""
         if self.bootstrap == STATE:
-            raise TypeError(f"{type(self).__name__} learns state values: ask for values(observation)")
+            raise TypeError(f"{type(self).__name__} learns state values: call values(observation)")
         rows = self._rows_of(observation)
         return rows if components else rows.sum(axis=1)
 
@@ -711,8 +722,8 @@ class Learner:
         """V(observation): learned directly, or Σ_a π(a) Q(observation, a) for action-value learners.
 
         Args:
-          observation: what the environment shows.
-          components: one number per reward component, float[d], instead of their sum.
+          observation: from the environment.
+          components: return one number per reward component, float[d], instead of their sum.
         """
         if self.bootstrap != STATE:
             row = self.policy_probabilities(observation) @ self.q_values(observation, components=True)
@@ -735,7 +746,7 @@ class Learner:
         return self.tables.values[state * width : (state + 1) * width].copy()
 
     def _has_row(self, state: int) -> bool:
-        """Whether a state has a place in the tables (one just seen may not have it yet)."""
+        """Return whether a state has rows in the tables (a new state may not have them yet)."""
         return state >= 0 and self._rows(state) < self.tables.values.shape[0]
 
     # ---- training and evaluation
@@ -753,14 +764,14 @@ class Learner:
         """Train in a Gymnasium environment.
 
         Args:
-          env: the environment; it is seeded with the learner's seed before the first episode. Or a vector of copies
-            (`gymnasium.make_vec`), which take turns at one table; copy k is seeded with the learner's seed + k.
-          episodes: how many episodes to play now. All copies of a vector are played until so many have ended; those
-            under way go on in the next call, and one that ends in the same round as the last counts, too.
-          steps: how many steps to play now, instead; for problems without an end. An episode that is under way at the
-            last step goes on in the next call with `steps`. Of a vector: of all copies together, in whole rounds.
+          env: the environment; it is seeded with the learner's seed before the first episode. Or a vector environment
+            (`gymnasium.make_vec`), whose copies update one table in turn; copy k is seeded with the learner's seed + k.
+          episodes: number of episodes to play now. All copies of a vector are played until this number has ended;
+            unfinished episodes resume in the next call. Episodes that end in the same round as the last also count.
+          steps: number of steps to play now, instead; for continuing problems. An unfinished episode resumes in the
+            next call with `steps`. For a vector: steps of all copies together, in whole rounds.
           total_timesteps: Stable-Baselines3's name for `steps`.
-          progress: show a bar, if a person is watching (standard error is a terminal).
+          progress: show a progress bar if standard error is a terminal.
           callback: called as callback(episode, return, length) after each episode; training stops if it returns True.
         """
         if total_timesteps is not None:
@@ -776,22 +787,22 @@ class Learner:
             self._training = False
 
     def learn_from(self, episodes: Any, *, behaviour: Any = None) -> History:
-        """Train on recorded episodes: nothing is chosen, every update is credited to the recorded action.
+        """Train on recorded episodes: every update is credited to the recorded action.
 
         Args:
-          episodes: what was recorded:
+          episodes: one of
 
-            - an iterable of episodes, or one alone: dicts or objects with `observations` [T + 1], `actions` [T],
+            - an iterable of episodes, or one episode: dicts or objects with `observations` [T + 1], `actions` [T],
               `rewards` [T] or [T, d], and `terminations` and `truncations` [T]; optionally `action_masks` [T + 1, A]
-              and `probabilities` [T], those that the behaviour policy gave to its actions;
+              and `probabilities` [T], of the recorded actions under the behaviour policy;
             - a Minari dataset;
             - the path of a Parquet file (see `Recorder.write_parquet`);
             - a `Recorder`.
-          behaviour: the policy that acted. None: it was the learner's own, as in a replay of its own training.
+          behaviour: the behaviour policy μ. None: the learner's own policy, as in a replay of its own training.
             Otherwise λ_t becomes λ_t · min(1, π(a_t|x_t)/μ(a_t|x_t)) (Retrace), and the values are those of the
-            learner's ε-greedy policy; this goes with Expected-SARSA. "recorded" takes μ from `probabilities`; "uniform"
-            has equal chances for the legal actions; a table float[S, A] or a function from observation to float[A] is μ
-            itself.
+            learner's ε-greedy policy; this requires Expected-SARSA. "recorded" reads μ from `probabilities`; "uniform"
+            gives all legal actions the same probability; a table float[S, A] or a function from observation to
+            float[A] is μ itself.
 
         An episode that neither terminates nor is truncated counts as truncated at its end.
         """
@@ -800,33 +811,33 @@ class Learner:
     def evaluate(
         self, env: Any, episodes: int = 100, *, seed: int = 0, explore: bool = False, max_steps: int | None = None
     ) -> History:
-        """Play without learning. The learner is not changed, and training goes on as if this had not happened.
+        """Play without learning. The learner is not changed, and later training gives the same results.
 
         Args:
           env: the environment; it is seeded with `seed` before the first episode.
-          episodes: how many episodes to play.
+          episodes: number of episodes.
           seed: of the environment.
           explore: act with the behaviour policy instead of greedily.
-          max_steps: steps after which an episode is given up. A greedy policy may walk in circles for ever.
+          max_steps: maximum length of an episode. A greedy policy may never reach the end.
         """
         return evaluate(self, env, episodes, seed=seed, explore=explore, max_steps=max_steps)
 
     def explain(self, env: Any, seed: int = 0, *, against: Any = (), max_steps: int = 1_000) -> Explanation:
-        """Where credit goes in one episode: λ, chunks, traces and updates. The learner itself is not changed.
+        """Explain the credit assignment of one episode: λ, chunks, traces and updates. The learner is not changed.
 
         Args:
           env: the environment to play the episode in, with the behaviour policy.
           seed: of the environment.
-          against: what to show beside it on the same episode: another learner, a λ source, a number (a constant λ), or
-            several of those. A λ source is given to a copy of this learner.
-          max_steps: steps after which the episode is cut off.
+          against: baselines on the same episode: another learner, a λ source, a number (a constant λ), or several. A λ
+            source is used by a copy of this learner.
+          max_steps: number of steps after which the episode is truncated.
         """
         from chunked_td.analysis.credit import explain
 
         return explain(self, env, seed, against=against, max_steps=max_steps)
 
     def save(self, path: Any) -> None:
-        """Write everything to one file, so that `chunked_td.load` goes on exactly from here."""
+        """Write the learner to one file; `chunked_td.load` resumes with the same bits."""
         from chunked_td.learners.saving import save
 
         if self._busy:
@@ -834,11 +845,11 @@ class Learner:
         save(self, path)
 
     def __copy__(self) -> Any:
-        """The same as a deep copy: two learners that share arrays would write into each other's."""
+        """Return a deep copy: learners that share arrays would overwrite each other's values."""
         return copy.deepcopy(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies and pickles: all but the environment and what lies at addresses of this process."""
+        """Return the state for copies and pickles: all but the environment and addresses in this process."""
         if self._busy:
             raise in_use(self)
         gone = dict.fromkeys(("_packed", "_program", "trained_in", "_unfinished_in", "_copies"))
@@ -849,7 +860,7 @@ class Learner:
 
 
 def in_use(agent: Any) -> RuntimeError:
-    """The error where a learner is called while it is in the middle of something."""
+    """Return the error for a call to a learner during another call."""
     return RuntimeError(
         f"{type(agent).__name__} is in use: it was called in the middle of a step or of learn, by another thread or by "
         f"its own model, policy or λ source. A learner serves one thread; give others a copy (copy.deepcopy)"

@@ -116,7 +116,7 @@ class LinearTrace(NamedTuple):
 
     @kernel
     def end(trace, agent, coins, step_size):
-        """Clear the trace: updates are never deferred to the end of an episode."""
+        """Clear the trace; no updates are deferred to the end of an episode."""
         clear(trace.entries)
         trace.begun[0] = 0
 

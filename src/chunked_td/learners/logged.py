@@ -36,8 +36,8 @@ class RecordedEpisode:
     Attributes:
       observations: T + 1 of them. actions: T. rewards: T numbers, or T arrays of d components.
       terminations, truncations: T flags each; only the last can be set.
-      action_masks: T + 1 masks, or None where the environment gives none.
-      probabilities: T numbers, those that the behaviour policy gave to its actions; None where they are not known.
+      action_masks: T + 1 masks, or None if the environment provides none.
+      probabilities: T numbers, the probabilities of the actions under the behaviour policy; None if unknown.
     """
 
     observations: list[Any]
@@ -50,18 +50,18 @@ class RecordedEpisode:
 
 
 class Recorder:
-    """An environment that writes down what happens in it.
+    """An environment that records its episodes.
 
         env = Recorder(gym.make("Taxi-v4"))
         agent.learn(env, episodes=100)
-        another.learn_from(env)               # the same table, to the last bit
+        another.learn_from(env)               # the same table, bit for bit
         env.write_parquet("taxi.parquet")     # another.learn_from("taxi.parquet")
 
     Args:
-      env: a Gymnasium environment. Everything that is not recorded is handed through to it.
+      env: a Gymnasium environment. All other attributes are those of `env`.
 
     Attributes:
-      episodes: the recorded episodes, each a `RecordedEpisode`. One that is under way is among them.
+      episodes: the recorded episodes, each a `RecordedEpisode`, including an unfinished one.
     """
 
     def __init__(self, env: Any):
@@ -85,7 +85,7 @@ class Recorder:
         return shown
 
     def step(self, action: Any) -> Any:
-        """Act, and write it down."""
+        """Step the environment and record the transition."""
         shown = self.env.step(action)
         observation, reward, terminated, truncated, info = shown
         over, cut = check_end("terminated", terminated), check_end("truncated", truncated)
@@ -104,16 +104,16 @@ class Recorder:
     def write_parquet(self, path: Any) -> None:
         """Write the episodes to a file, one row per transition; `learn_from` reads it.
 
-        Columns: episode, observation, action, reward, terminated, truncated, next_observation, and action_mask and
-        next_action_mask where there are any. Observations that are numbers or text are written as they are, all others
-        as canonical bytes (`chunked_td.observations.canonical`), so that what is read is what was written.
+        Columns: episode, observation, action, reward, terminated, truncated, next_observation, and if recorded
+        action_mask and next_action_mask. Observations that are numbers or text are written unchanged, all others as
+        canonical bytes (`chunked_td.observations.canonical`), so that `learn_from` reads identical observations.
         """
         require("Recorder.write_parquet", "polars")
         import polars as pl
 
         rows = [row for number, episode in enumerate(self.episodes) for row in _rows(number, episode)]
         if not rows:
-            raise ValueError("episodes: nothing has been recorded yet")
+            raise ValueError("episodes must have a recorded transition, got none; play an episode first")
         write_table(path, pl.DataFrame(rows, infer_schema_length=None))
 
 
@@ -154,7 +154,7 @@ def _cell(observation: Any) -> Any:
 
 
 def read_episodes(given: Any) -> Iterator[RecordedEpisode]:
-    """Episodes one by one, from everything that `Learner.learn_from` takes."""
+    """Yield episodes one by one, from any argument that `Learner.learn_from` accepts."""
     if isinstance(given, str | Path):
         yield from _from_parquet(Path(given))
     elif isinstance(given, Recorder):
@@ -188,9 +188,8 @@ def _as_episode(given: Any) -> RecordedEpisode:
         raise ValueError(f"episodes: rewards must be numbers, got {found['rewards']!r}")
     if all(_field(given, name) is None for name in (*_TERMINATED, *_TRUNCATED)):
         raise ValueError(
-            f"episodes: every episode must say how it ended: terminations (True where the last step ended it) or "
-            f"truncations (True where the recording stops), a flag or one per action; got {type(given).__name__} with "
-            f"neither"
+            f"episodes: every episode must have terminations (True if its last step ended it) or truncations (True if "
+            f"the recording stops there), one flag or one per action; got {type(given).__name__} with neither"
         )
     ends = [_flags(given, names, T) for names in (_TERMINATED, _TRUNCATED)]
     observations = _unstack(found["observations"])
@@ -207,7 +206,7 @@ def _as_episode(given: Any) -> RecordedEpisode:
 
 
 def _flags(given: Any, names: tuple[str, ...], length: int) -> list[bool]:
-    """A flag per transition; one flag alone is that of the last."""
+    """Return a flag per transition; a single flag is that of the last."""
     value: Any = next((found for name in names if (found := _field(given, name)) is not None), False)
     if np.ndim(value) == 0:
         return [False] * (length - 1) + [check_end(f"episodes: {names[0]}", value)] * (length > 0)
@@ -215,7 +214,7 @@ def _flags(given: Any, names: tuple[str, ...], length: int) -> list[bool]:
     if len(flags) != length or any(flags[:-1]):
         raise ValueError(
             f"episodes: {names[0]} must have one flag per action ({length}), of which only the last may be set, got "
-            f"{value!r}; cut what holds several episodes into a list of episodes"
+            f"{value!r}; split a recording of several episodes into a list of episodes"
         )
     return flags
 
@@ -227,7 +226,7 @@ def _masks(given: Any) -> Any:
 
 
 def _unstack(observations: Any) -> list[Any]:
-    """The observations one by one; Dict and Tuple spaces come as dicts and tuples of arrays."""
+    """Return a list of observations; those of Dict and Tuple spaces are dicts and tuples of arrays."""
     if isinstance(observations, Mapping):
         parts = {key: _unstack(part) for key, part in observations.items()}
         return [dict(zip(parts, values, strict=True)) for values in zip(*parts.values(), strict=True)]
@@ -241,7 +240,7 @@ def _from_parquet(path: Path) -> Iterator[RecordedEpisode]:
     import polars as pl
 
     if not path.exists():
-        raise ValueError(f"episodes: there is no file {path}")
+        raise ValueError(f"episodes must be the path of an existing Parquet file, got {str(path)!r}")
     frame = pl.read_parquet(path)
     missing = [name for name in _COLUMNS if name not in frame.columns]
     if missing:
@@ -270,7 +269,7 @@ def _from_parquet(path: Path) -> Iterator[RecordedEpisode]:
 
 
 def _shown(cell: Any) -> Any:
-    """An observation as it was: canonical bytes are decoded, a list is an array."""
+    """Return the recorded observation: canonical bytes are decoded, a list becomes an array."""
     if isinstance(cell, bytes):
         return decode(cell)
     return np.array(cell) if isinstance(cell, list) else cell
@@ -290,7 +289,7 @@ def learn_from(agent: Any, episodes: Any, behaviour: Any = None) -> History:
 
 
 def _check(agent: Any, episode: RecordedEpisode, number: int, behaviour: Any) -> None:
-    """An error that names the episode and the step, where the learner would refuse something half-way."""
+    """Check an episode before training, so that errors name the episode and the step."""
     for t, (action, reward) in enumerate(zip(episode.actions, episode.rewards, strict=True)):
         place = f"episodes: episode {number}, step {t}"
         check_action(f"{place}: action", action, agent.n_actions, agent.action_start, _legal(agent, episode, t))
@@ -306,7 +305,7 @@ def _check(agent: Any, episode: RecordedEpisode, number: int, behaviour: Any) ->
 
 
 def _replay(agent: Any, episode: RecordedEpisode, chance: Callable[..., float] | None) -> float:
-    """Take one episode through `start` and `step`; returns its return."""
+    """Pass one episode to `start` and `step`; return its return."""
     T, total = len(episode.actions), 0.0
     masks = episode.action_masks
     infos = [None if masks is None else {"action_mask": masks[t]} for t in range(T + 1)]
@@ -332,13 +331,13 @@ def _replay(agent: Any, episode: RecordedEpisode, chance: Callable[..., float] |
 
 
 def _behaviour(agent: Any, behaviour: Any) -> Callable[..., float] | None:
-    """μ(a_t|x_t) as a function of (agent, episode, t); None where the data are the learner's own."""
+    """Return μ(a_t|x_t) as a function of (agent, episode, t); None if the data are the learner's own."""
     if behaviour is None:
         return None
     if agent.bootstrap != EXPECTED_SARSA:
         raise ValueError(
-            f"behaviour goes with Expected-SARSA, whose bootstrap averages over the learner's own policy; "
-            f"{type(agent).__name__} would learn about the recorded one. For state values see chunked_td.vtrace"
+            f"behaviour requires Expected-SARSA, whose bootstrap averages over the learner's own policy, got "
+            f"{type(agent).__name__}; leave it out, or for state values see chunked_td.vtrace"
         )
     if isinstance(behaviour, str):
         if behaviour not in ("recorded", "uniform"):
@@ -366,7 +365,7 @@ def _uniform(agent: Any, episode: RecordedEpisode, t: int) -> float:
 
 def _recorded(agent: Any, episode: RecordedEpisode, t: int) -> float:
     if episode.probabilities is None:
-        raise ValueError("behaviour 'recorded' needs episodes with probabilities, those of the actions taken")
+        raise ValueError("behaviour='recorded' requires episodes with probabilities (of the actions taken), got none")
     return _possible(float(episode.probabilities[t]), t)
 
 

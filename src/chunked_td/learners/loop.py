@@ -28,12 +28,12 @@ from chunked_td.observations import make_indexer
 
 @dataclass(frozen=True, repr=False)
 class History:
-    """What happened in each episode that was played to its end.
+    """Returns and lengths of the episodes played.
 
     Attributes:
       returns: float[n], undiscounted, components summed. lengths: int[n], transitions.
       diverged: the episode (from 0) in which learning diverged and training stopped; None if it did not.
-      unfinished: whether the last entry is an episode that `learn(steps=)` left under way.
+      unfinished: whether the last entry is an episode that `learn(steps=)` left unfinished.
     """
 
     returns: np.ndarray
@@ -70,13 +70,13 @@ def train(
     callback: Callable[[int, float, int], Any] | None = None,
     watch: Callable[[int, int], Any] | None = None,
 ) -> History:
-    """Let `agent` play and learn.
+    """Train `agent` in an environment.
 
-    The environment is seeded with the agent's seed before its first episode. An agent that was loaded from a file
-    takes the environment's random numbers up where the saved run left them, so that a resumed run gives the numbers
-    of an uninterrupted one (for environments whose randomness all comes from `np_random`).
+    The environment is seeded with the agent's seed before its first episode. An agent loaded from a file restores the
+    environment's random numbers of the saved run. A resumed run therefore gives the numbers of an uninterrupted one, if
+    all randomness of the environment is from `np_random`.
 
-    Training stops with a `DivergenceWarning` where learning diverges; `History.diverged` says in which episode.
+    Training stops with a `DivergenceWarning` if learning diverges; `History.diverged` is the episode.
 
     Args:
       env, episodes, steps, progress, callback: as in `Learner.learn`.
@@ -93,7 +93,7 @@ def train(
         from chunked_td.learners.copies import playing_in_copies
 
         if watch is not None:
-            raise ValueError("watch goes with a single environment")
+            raise ValueError("watch requires a single environment, got a vector environment; leave it out")
         with playing_in_copies(agent, env) as play_round:
             history = play_on(play_round, steps is not None, amount, progress, callback)
         agent._copies = agent._copies if history.diverged is None else None
@@ -123,7 +123,7 @@ def play_on(
     """Play until `amount` episodes have ended or steps been taken; arguments as in `train`.
 
     Args:
-      play: play(left) plays on; returns how many steps it took, and return, length and end of each episode it leaves.
+      play: play(left) continues; returns the number of steps, and for each episode (return, length, ended).
     """
     found: list[tuple[float, int, bool]] = []
     left, diverged, done = amount, None, False
@@ -147,7 +147,7 @@ def play_on(
 
 
 def check_amount(name: str, value: Any) -> int:
-    """A whole number from 0."""
+    """Check a whole number from 0."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
         raise ValueError(f"{name} must be a whole number from 0, got {value!r}")
     return int(value)
@@ -161,12 +161,12 @@ def play_episode(
     most: int | None = None,
     watch: Callable[[int, int], Any] | None = None,
 ) -> tuple[float, int, bool]:
-    """One episode of acting and learning.
+    """Play and learn from one episode.
 
     Args:
       seed: for `env.reset`.
-      going_on: take the episode up where the agent left it.
-      most: steps after which to leave the episode under way.
+      going_on: resume the agent's unfinished episode.
+      most: number of steps after which to stop, with the episode unfinished.
       watch: see `train`.
 
     Returns:
@@ -190,7 +190,7 @@ def play_episode(
 
 
 def paid(agent: Any, reward: Any) -> float:
-    """A reward as one number: the sum of its components, weighted where the learner has weights."""
+    """Return a reward as one number: the sum of its components, weighted if the learner has weights."""
     if agent.n_paid == 1 and agent.reward_weights is None:
         return check_reward(reward)
     parts = np.array([check_reward(reward)]) if agent.n_paid == 1 else check_reward_vector(reward, agent.n_paid)
@@ -198,7 +198,7 @@ def paid(agent: Any, reward: Any) -> float:
 
 
 def reset(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-    """`env.reset`, with an error that names the cause where it does not follow Gymnasium 1.x."""
+    """Call `env.reset`; raise a ValueError with the cause if it does not follow Gymnasium 1.x."""
     try:
         shown = env.reset(seed=seed)
     except TypeError as problem:
@@ -215,7 +215,7 @@ def reset(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
 
 
 def step(env: Any, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-    """`env.step`, with its two flags checked, and an error where it does not follow Gymnasium 1.x."""
+    """Call `env.step` and check its two flags; raise a ValueError if it does not follow Gymnasium 1.x."""
     shown = env.step(action)
     try:
         observation, reward, terminated, truncated, info = shown
@@ -253,13 +253,13 @@ def evaluate(
 
 
 def leave_training(agent: Any, env: Any) -> None:
-    """Before an environment is used for something else: training in it takes its random numbers up again later."""
+    """Mark the environment as used outside training, so that later training seeds or restores it again."""
     if agent.trained_in is env:
         agent.trained_in = agent._unfinished_in = None
 
 
 def check_fits(agent: Any, env: Any) -> None:
-    """Refuse an environment whose actions, rewards or observations are not those that the learner was made for."""
+    """Raise a ValueError for an environment with other actions, rewards or observations than the learner's."""
     refuse_vector_environment(env)
     actions = getattr(env, "action_space", None)
     n, rewards = getattr(actions, "n", None), count_rewards(env)
@@ -279,10 +279,10 @@ def check_fits(agent: Any, env: Any) -> None:
 
 
 def _seed_for(agent: Any, env: Any) -> int | None:
-    """The seed for the first reset of an environment this agent has not played in yet.
+    """Return the seed for the first reset of an environment that is new to this agent, else None.
 
-    A loaded agent seeds the environment at once (what a seed fixes for good comes back), then winds its random
-    numbers on to where the saved run stopped.
+    For a loaded agent, reset the environment with its seed, which fixes its permanent random choices, and then restore
+    the state of its random numbers at the end of the saved run.
     """
     if agent.trained_in is env:
         return None
@@ -298,24 +298,24 @@ def _seed_for(agent: Any, env: Any) -> int | None:
 
 
 def set_random_state(generator: np.random.Generator, state: dict[str, Any]) -> None:
-    """Let an environment go on with the random numbers of a saved run."""
+    """Restore an environment's random numbers from a saved run."""
     try:
         generator.bit_generator.state = state
     except (KeyError, TypeError, ValueError) as problem:
         raise ValueError(
-            f"env: its random numbers cannot be taken up where training stopped ({problem!r}); it uses another "
-            f"generator than the environment that the learner was trained in"
+            f"env: its random numbers cannot be restored ({problem!r}): its generator differs from that of the "
+            f"environment that the learner was trained in; pass that environment"
         ) from problem
 
 
 def generator_of(env: Any) -> np.random.Generator | None:
-    """The random numbers of an environment, where it has them in Gymnasium's way."""
+    """Return the environment's `np_random`, or None if it has no NumPy generator."""
     generator = getattr(getattr(env, "unwrapped", env), "np_random", None)
     return generator if isinstance(generator, np.random.Generator) else None
 
 
 def random_state(env: Any) -> dict[str, Any] | None:
-    """The state of an environment's random numbers, where it has them in Gymnasium's way."""
+    """Return the state of the environment's `np_random`, or None if it has no NumPy generator."""
     generator = generator_of(env)
     return None if generator is None else generator.bit_generator.state  # type: ignore[return-value]
 

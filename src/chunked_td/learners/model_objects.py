@@ -1,4 +1,4 @@
-"""Models that are Python objects: they are asked before a step, and their answers lie in arrays then."""
+"""Models that are Python objects: they predict before a step, and their predictions are stored in arrays."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from chunked_td.models.predictions import ask_chances, ask_outcomes, ask_overlap
 
 
 def check_model(model: Any, source: LambdaSource, bootstrap: int, n_actions: int) -> None:
-    """Refuse a model object that cannot answer what this λ source asks."""
+    """Raise a ValueError for a model object without the methods that this λ source requires."""
     known = getattr(model, "n_actions", n_actions)
     if known != n_actions:
         raise ValueError(f"model: it has n_actions={known}, the environment has {n_actions} actions")
     inputs = source.inputs(bootstrap)
     if inputs & COUNTED:
-        raise ValueError(f"lambda_source {source!r} is read off counts; it takes no model, got {model!r}")
+        raise ValueError(f"model must be None for {source!r}, which is computed from counts, got {model!r}")
     asked: list[tuple[str, ...]] = [("observe",)]
     methods = {
         "outcome": ("probabilities", "component_probabilities"),
@@ -33,7 +33,7 @@ def check_model(model: Any, source: LambdaSource, bootstrap: int, n_actions: int
 
 
 def ask_model(agent: Any, state: int, ended: int) -> None:
-    """Train the model object on the transition, and write down its answers for the compiled formula."""
+    """Train the model object on the transition, and store its predictions for the compiled formula."""
     model, answers, A = agent.model, agent._state.model, agent.n_actions
     reward = float(agent._reward[0]) if agent.n_paid == 1 else agent._reward.copy()
     model.observe(agent.state, agent.action, reward, state, ended == TERMINATED)
@@ -52,7 +52,7 @@ def ask_model(agent: Any, state: int, ended: int) -> None:
 
 
 def _list_outcomes(agent: Any, actions: Any) -> None:
-    """Write the outcomes of some actions into the answers; enlarge them where they do not fit."""
+    """Store the outcomes of some actions; enlarge the arrays if they do not fit."""
     answers, empty = agent._state.model, (np.zeros(0, np.int64), np.zeros(0))
     each = [ask_outcomes(agent.model, agent.state, a) if a in actions else empty for a in range(agent.n_actions)]
     total = sum(targets.size for targets, _ in each)

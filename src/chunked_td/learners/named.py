@@ -18,7 +18,7 @@ from chunked_td.learners.planning.prioritised_sweeping import PrioritisedSweepin
 
 
 class FixedLambda(Learner):
-    """A learner with the same λ everywhere, or everywhere but where it is cut.
+    """A learner with the same λ at every step, except for steps where the source sets λ = 0.
 
     Args:
       env: a Gymnasium environment.
@@ -30,7 +30,8 @@ class FixedLambda(Learner):
 
     def __init__(self, env: Any, *, lambda_: float | None = None, **settings: Unpack[LearnerSettings]):
         if lambda_ is not None and settings.get("lambda_source") is not None:
-            raise ValueError("lambda_ and lambda_source both say what λ is; give one of them")
+            got = f"got {lambda_!r} and {settings.get('lambda_source')!r}"
+            raise ValueError(f"lambda_ and lambda_source both set λ, {got}; pass one of them")
         if settings.get("lambda_source") is None:
             settings["lambda_source"] = self.kind(0.9 if lambda_ is None else lambda_)  # type: ignore[call-arg]
         super().__init__(env, **settings)
@@ -55,10 +56,10 @@ class ExpectedSarsaLambda(FixedLambda):
 
 
 class QLambda(FixedLambda):
-    """Watkins' Q(λ) (Watkins 1989): bootstraps from max_a Q(s',a); λ is cut to 0 where an exploratory action was taken.
+    """Watkins' Q(λ) (Watkins 1989): bootstraps from max_a Q(s',a); λ is 0 after an exploratory action.
 
-    λ = 0 is Q-learning. With `lambda_source=` a number λ is not cut, which is the naive Q(λ) of Sutton and Barto. With
-    reward components the maximum is that of Σ_i Q^i. Args: see `FixedLambda`.
+    λ = 0 is Q-learning. With a number as `lambda_source`, λ is the same for exploratory actions: the naive Q(λ) of
+    Sutton and Barto. With reward components the maximum is that of Σ_i Q^i. Args: see `FixedLambda`.
     """
 
     bootstrap = Q_LEARNING
@@ -97,10 +98,10 @@ class FactoredChunkedExpectedSarsa(Learner):
 
 
 class LineageExpectedSarsa(Learner):
-    """Expected-SARSA with lineage traces and expected TD errors, for values and for given data.
+    """Expected-SARSA with lineage traces and expected TD errors, for value estimation and for recorded data.
 
-    Where many pairs lead to a state, each of them bootstraps there; where only one does, its credit passes on
-    (`Lineage`). Each TD error is replaced by its mean under the counted model (`ExpectedError`). Tables only.
+    At a state with several predecessor pairs, each pair bootstraps; with one predecessor pair, its trace does not decay
+    (`Lineage`). Each TD error is replaced by its mean under the count model (`ExpectedError`). Tables only.
 
     Args:
       env: a Gymnasium environment.

@@ -1,4 +1,4 @@
-"""Rules from text, for commands: a λ source, followed by the kind of trace and of TD error."""
+"""Learner settings from text, for commands: a λ source, followed by the types of trace and of TD error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.planning.expected_error import ExpectedError
 
 PARTS = ("lineage", "expected-error")
-"""Parts that may follow a λ source: lineage traces; TD errors replaced by their mean under the learned model."""
+"""Parts that may follow a λ source: lineage traces, and expected TD errors."""
 
 
 def split_rule(text: str) -> tuple[str, dict[str, Any]]:
@@ -36,6 +36,6 @@ def _option(part: str) -> dict[str, Any]:
 
 
 def read_rule(text: str, argument: str = "--lambda-source") -> tuple[LambdaSource, dict[str, Any]]:
-    """The only λ source that a text names, and the arguments of a learner that the text asks for besides."""
+    """Return the one λ source that a text names, and the other arguments of a learner that it sets."""
     name, options = split_rule(text)
     return read_source(name, argument), options

@@ -1,9 +1,9 @@
-"""Saved learners: one file, no code in it, and a run that goes on exactly where it stopped.
+"""Saving and loading of learners: one file without code; a loaded run resumes with the same bits.
 
 A `.ctd` file is an uncompressed NumPy archive, as `np.savez` writes it: the entry `learner` is JSON with the settings,
-the others are arrays. It is written whole or not at all. Reading it executes nothing, and takes no more memory than a
-small multiple of its size. It is read in this order: the archive, the settings, and then every array by its declaration
-(`learners.schema`), before compiled code sees one.
+the others are arrays. Writing is atomic. Reading executes nothing and takes at most a small multiple of the file's size
+in memory. It checks the archive, then the settings, and then every array by its declaration (`learners.schema`), all
+before compiled code reads an array.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _OURS: dict[str, Mapping[str, type]] = {
     "planner": PLANNERS,
     "reward_source": REWARD_SOURCES,
 }
-"""Parts with settings by argument and name; those of others are passed to `load`."""
+"""Parts of this package with settings, by argument and name; users pass their own parts to `load`."""
 
 
 class _Space:
-    """Stands in for an environment when a learner is rebuilt."""
+    """Replacement for an environment when a learner is rebuilt."""
 
     def __init__(self, actions: int, start: int, rewards: int):
         self.n, self.start, self.shape = actions, start, (rewards,)
@@ -60,7 +60,7 @@ class _Space:
 
 
 class _Unfit(ValueError):
-    """The file is as it should be, but cannot be used like this."""
+    """Error for a valid file that cannot be loaded with these arguments or this version."""
 
 
 def save(agent: Learner, path: Any) -> None:
@@ -100,23 +100,23 @@ def load(
     view: Any = None,
     features: Any = None,
 ) -> Learner:
-    """Read a learner that `save` wrote; it continues bit for bit as the saved one would have.
+    """Read a learner that `save` wrote; it continues with the same bits as the saved learner.
 
-    The file may come from anybody: it is checked in full, nothing in it is executed, and none is unpickled.
+    Untrusted files are safe: the whole file is checked, and nothing in it is executed or unpickled.
 
     Args:
       path: the file.
-      lambda_source: the λ source, where the learner was built with one of your own.
-      model: the model object, where the learner was built with one of your own. A `NeuralModel` is rebuilt by itself.
-      policy: the policy, where the learner was built with a function.
-      planner: the planner, where the learner was built with one of your own.
-      exploration: the exploration, where the learner was built with one of your own.
-      view: the view, where the learner was built with one of your own.
-      features: the function, where the learner was built with `OwnFeatures`.
+      lambda_source: the λ source, if the learner was built with one of your own.
+      model: the model object, if the learner was built with one of your own. A `NeuralModel` is restored from the file.
+      policy: the policy, if the learner was built with a function.
+      planner: the planner, if the learner was built with one of your own.
+      exploration: the exploration, if the learner was built with one of your own.
+      view: the view, if the learner was built with one of your own.
+      features: the function, if the learner was built with `OwnFeatures`.
 
     Raises:
-      ValueError: if the file is not a saved learner of this format, was cut short or changed, or holds what no learner
-        can have.
+      ValueError: if the file is not a saved learner of this format, is truncated or corrupt, or has values that no
+        learner can have.
     """
     content = read_regular(path)
     given = {"lambda_source": lambda_source, "model": model, "policy": policy, "planner": planner}
@@ -124,7 +124,7 @@ def load(
         return _learner(_unpacked(content), {**given, "exploration": exploration, "view": view}, features)
     except _Unfit as problem:
         raise ValueError(f"{path}: {problem}") from None
-    except Exception as problem:  # whatever a file can be wrong in, its name is said
+    except Exception as problem:  # every error of a file names the file
         text = f"no {problem}" if isinstance(problem, KeyError) else str(problem) or repr(problem)
         raise ValueError(f"{path}: not a saved learner, or cut short or changed: {text}") from problem
 
@@ -133,7 +133,7 @@ def load(
 
 
 def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Arrays as an archive."""
+    """Return arrays as an archive."""
     for name, array in arrays.items():
         if array.dtype.kind not in "biufU":
             raise ValueError(f"{name} must be numbers or text to be saved, got {array.dtype}")
@@ -143,7 +143,7 @@ def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def _unpacked(content: bytes) -> dict[str, np.ndarray]:
-    """The arrays of an archive, which takes as many bytes as they do. Python compares the checksums."""
+    """Return the arrays of an uncompressed archive. `zipfile` compares the checksums."""
     found: dict[str, np.ndarray] = {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
@@ -154,13 +154,13 @@ def _unpacked(content: bytes) -> dict[str, np.ndarray]:
         for member in members:
             name = member.filename.removesuffix(".npy")
             if name in found or member.compress_type != zipfile.ZIP_STORED:
-                raise ValueError(f"{name}: there twice, or compressed, as no saved learner has it")
+                raise ValueError(f"{name} must be a single, uncompressed entry, got a duplicate or compressed one")
             found[name] = _array(name, archive.read(member))
     return found
 
 
 def _array(name: str, content: bytes) -> np.ndarray:
-    """An array from the bytes of an .npy file: numbers, texts or truth values, and nothing after it."""
+    """Return an array from the bytes of an .npy file: numbers, text or bools, without trailing bytes."""
     file = io.BytesIO(content)
     if np.lib.format.read_magic(file) != (1, 0):
         raise ValueError(f"{name} must be an array of version 1.0 of NumPy's format")
@@ -177,7 +177,7 @@ def _array(name: str, content: bytes) -> np.ndarray:
 
 
 def _learner(arrays: dict[str, np.ndarray], given: Mapping[str, Any], features: Any) -> Learner:
-    """The learner that an archive holds; `given` has what the caller of `load` passed, by argument."""
+    """Return the learner in an archive; `given`: the arguments of `load`, by name."""
     header = json.loads(str(arrays.pop("learner").data, "utf-8"))
     if header["format"] != FORMAT:
         version = f"written by version {header.get('version')} of chunked_td in format {header['format']}"
@@ -185,7 +185,7 @@ def _learner(arrays: dict[str, np.ndarray], given: Mapping[str, Any], features: 
     agent = _rebuilt(header, arrays, given)
     for name, state in zip(_DRAWS, header["draws"], strict=True):
         getattr(agent, name).set_state(state)
-    state = header["env_state"]  # of an environment, or of every copy of one, or None
+    state = header["env_state"]  # of an environment, or of each copy in a vector, or None
     each = [one and check_random_state("env_state", one) for one in (state if isinstance(state, list) else [state])]
     agent.env_state = each if isinstance(state, list) else each[0]
     agent.percepts = _percepts(agent, header["percepts"])
@@ -194,16 +194,16 @@ def _learner(arrays: dict[str, np.ndarray], given: Mapping[str, Any], features: 
     if isinstance(agent, SuttonSingh):
         _take_averages(agent, arrays.pop("stale"), arrays.pop("visited"))
     if arrays:
-        raise ValueError(f"{', '.join(map(repr, arrays))}: an array that does not belong there")
+        raise ValueError(f"{', '.join(map(repr, arrays))}: no array of this learner has that name")
     if isinstance(agent.indexer, OwnFeatures):
         if features is None:
-            raise _Unfit("features: the saved learner has features of a function, which no file can hold; pass it")
+            raise _Unfit("features: the saved learner uses a function, which a file cannot hold; pass features=")
         agent.indexer.function = features
     return agent
 
 
 def _rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray], given: Mapping[str, Any]) -> Learner:
-    """A new learner with the settings of a file."""
+    """Return a new learner with the settings of a file."""
     cls = getattr(chunked_td, check_choice("learner", header["learner"], chunked_td.LEARNERS))
     actions, start, paid = header["space"]
     check_whole("actions", actions, 1, LARGEST)
@@ -217,7 +217,7 @@ def _rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray], given: Mappi
 
 
 def _check_room(cls: type[Learner], settings: Any, arrays: Mapping[str, np.ndarray], actions: int, paid: int) -> None:
-    """Refuse settings that would take more memory than the arrays of the file itself."""
+    """Raise a ValueError for settings that would allocate more memory than the arrays of the file."""
     indexer, width = settings["indexer"], 1 if cls.bootstrap == STATE else actions
     rows, nvec, wanted = known_states(indexer) * width, indexer.nvec or (), {}
     if isinstance(settings.get("reward_source"), LearnedComponents):
@@ -231,7 +231,7 @@ def _check_room(cls: type[Learner], settings: Any, arrays: Mapping[str, np.ndarr
 
 
 def _set_progress(agent: Learner, episode: Any, state: Any, action: Any, rate: Any, step_size: Any) -> None:
-    """Episode, state, action, ε and step size, each in its range."""
+    """Check and set episode, state, action, ε and step size."""
     agent.episode = check_whole("episode", episode, 0, LARGEST)
     agent.state = check_whole("state", state, -1, agent.indexer.size - 1)
     none = state < 0
@@ -241,7 +241,7 @@ def _set_progress(agent: Learner, episode: Any, state: Any, action: Any, rate: A
 
 
 def _percepts(agent: Learner, percepts: Any) -> dict[tuple[Any, ...], int]:
-    """Ids of the pairs of reward and state."""
+    """Check and return the ids of the pairs of reward and state."""
     found: dict[tuple[Any, ...], int] = {}
     for given in percepts:
         *rewards, state = given
@@ -255,14 +255,14 @@ def _percepts(agent: Learner, percepts: Any) -> dict[tuple[Any, ...], int]:
 
 
 def _take_averages(agent: SuttonSingh, stale: np.ndarray, visited: np.ndarray) -> None:
-    """What `SuttonSingh` learners have besides."""
+    """Check and set the additional arrays of `SuttonSingh` learners."""
     size = int(agent.counts.size[0])
     if stale.dtype != np.float64 or stale.shape != (size,) or not np.isfinite(stale).all():
         raise ValueError(f"stale must be {size} finite numbers, got {stale.dtype}{list(stale.shape)}")
     if visited.dtype != np.int64 or visited.shape[1:] != (2,) or (visited < 0).any():
         raise ValueError(f"visited must be pairs of whole numbers from 0, got {visited.dtype}{list(visited.shape)}")
     if (visited >= (size, known_states(agent.indexer))).any():
-        raise ValueError("visited must name counted pairs and known states")
+        raise ValueError(f"visited must be counted pairs (below {size}) and known states, got a larger number")
     agent.stale = np.zeros(agent.counts.pairs.shape[0])
     agent.stale[:size] = stale
     agent.visited = [(pair, state) for pair, state in visited.tolist()]
@@ -272,12 +272,12 @@ def _take_averages(agent: SuttonSingh, stale: np.ndarray, visited: np.ndarray) -
 
 
 def _settings_of(cls: type[Learner]) -> list[str]:
-    """The arguments that a learner of this class is rebuilt from; each is an attribute, too."""
+    """Return the arguments that rebuild a learner of this class; each is also an attribute."""
     return [name for name in LearnerSettings.__annotations__ if name in settings_of(cls)]
 
 
 def _written(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """A setting as JSON has it. Arrays in it are entered in `arrays`, and leave their names."""
+    """Return a setting as JSON. Its arrays are moved to `arrays`; JSON has their names."""
     if isinstance(value, np.ndarray):
         arrays[name] = value
         return {"array": name}
@@ -299,7 +299,7 @@ def _written(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _read(name: str, value: Any, arrays: dict[str, np.ndarray], given: Mapping[str, Any]) -> Any:
-    """A setting from JSON; or what was given in its place, which must be the same."""
+    """Return a setting from JSON, or the argument of `load` in its place, which must be equal."""
     if isinstance(value, dict) and "object" in value:
         return _model(value, arrays, given["model"])
     if isinstance(value, dict) and "function" in value:
@@ -324,7 +324,7 @@ def _read(name: str, value: Any, arrays: dict[str, np.ndarray], given: Mapping[s
 
 
 def _value(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """A value from JSON, with arrays in place of their names, schedules, and tuples for lists."""
+    """Return a value from JSON, with arrays for their names, schedules, and tuples for lists."""
     if isinstance(value, list):
         return tuple(_value(item, arrays) for item in value)
     if not isinstance(value, dict):
@@ -336,7 +336,7 @@ def _value(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _model(value: dict[str, Any], arrays: dict[str, np.ndarray], given: Any) -> Any:
-    """A model object: the one given, or a `NeuralModel`; with what it has learned, if that was saved."""
+    """Return the model object given, or a new `NeuralModel`, with its saved arrays if any."""
     saved = {name.removeprefix("model_"): arrays.pop(name) for name in list(arrays) if name.startswith("model_")}
     if given is None and value["object"] == "NeuralModel" and saved:
         from chunked_td.models.neural.online import NeuralModel

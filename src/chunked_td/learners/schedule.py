@@ -1,4 +1,4 @@
-"""Numbers that change over episodes: exploration and step sizes."""
+"""Schedules over episodes, for exploration and step sizes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _LAST = 2**62
 
 @dataclass(frozen=True)
 class Schedule:
-    """A number per episode, given at some episodes.
+    """A number per episode, interpolated between given points.
 
     Args:
-      points: (episode, value) pairs in order. Before the first and after the last, the value stays.
-      hold: keep each value until the next point instead of moving there in a straight line.
+      points: (episode, value) pairs in order. The value is constant before the first and after the last.
+      hold: keep each value until the next point instead of interpolating linearly.
 
     Example: ε from 1 to 0.1 over 500 episodes is `Schedule(((0, 1.0), (500, 0.1)))`.
     """
@@ -41,11 +41,11 @@ class Schedule:
         object.__setattr__(self, "points", points)
 
     def __call__(self, episode: int) -> float:
-        """The value in an episode, counted from 0."""
+        """Return the value in an episode, counted from 0."""
         return float(self.over(np.array([episode]))[0])
 
     def over(self, episodes: np.ndarray) -> np.ndarray:
-        """The values in many episodes."""
+        """Return the values in several episodes."""
         episodes = np.asarray(episodes)
         at = np.array([episode for episode, _ in self.points], dtype=np.float64)
         values = np.array([value for _, value in self.points])
@@ -58,7 +58,7 @@ class Schedule:
 
 
 def _whole(episode: Any) -> int:
-    """An episode as an int; a float that is whole is taken too."""
+    """Return an episode as an int; whole floats are accepted."""
     number: Any = episode if isinstance(episode, Real) and not isinstance(episode, bool) else math.nan
     if abs(number) < _LAST and int(number) == number:
         return int(number)
@@ -66,14 +66,14 @@ def _whole(episode: Any) -> int:
 
 
 def linear(start: float, end: float, episodes: int) -> Schedule:
-    """From `start` to `end` in a straight line over so many episodes, then `end`."""
+    """Return a linear schedule from `start` to `end` over `episodes`, constant afterwards."""
     if isinstance(episodes, bool) or not isinstance(episodes, Integral) or not 1 <= episodes < _LAST:
         raise ValueError(f"episodes must be a whole number, at least 1, got {episodes!r}")
     return Schedule(((0, start), (episodes, end)))
 
 
 def check_schedule(name: str, value: Any, positive: bool) -> float | Schedule:
-    """A number or a Schedule of numbers, each positive (step sizes) or in [0, 1] (exploration)."""
+    """Check a number or a Schedule of numbers, each positive (step sizes) or in [0, 1] (exploration)."""
     check = check_positive if positive else check_unit
     if isinstance(value, Schedule):
         for _, number in value.points:
@@ -83,17 +83,17 @@ def check_schedule(name: str, value: Any, positive: bool) -> float | Schedule:
 
 
 def over_episodes(value: float | Schedule, episodes: int) -> float | np.ndarray:
-    """The same for the first so many episodes: a number, or float64[episodes]."""
+    """Return the values of the first n episodes: a number if constant, or float64[episodes]."""
     return value.over(np.arange(episodes)) if isinstance(value, Schedule) else value
 
 
 def at_episode(value: float | Schedule, episode: int) -> float:
-    """The number that holds in an episode."""
+    """Return the value in an episode."""
     return value(episode) if isinstance(value, Schedule) else value
 
 
 def scaled(schedule: Schedule | None, number: float) -> float | Schedule:
-    """A number that follows a schedule of factors; None for none."""
+    """Return a number times a schedule of factors; None is a factor of 1."""
     if schedule is None:
         return number
     return Schedule(tuple((episode, factor * number) for episode, factor in schedule.points), schedule.hold)

@@ -1,12 +1,12 @@
-"""What a saved learner may hold: every array that compiled code reads, checked before it does.
+"""Schema of saved learners: checks of every array before compiled code reads it.
 
-Names, dtypes, shapes and bounds are those that the tuples of compiled code declare (`Tables`, `Memory`, the kinds of
-traces, `Counts`, `Episode`) and `arrays` of λ sources, planners, explorations and models. Arrays are cut to what is in
-use: the states that have an id, the live entries, the counted pairs, the steps so far. What follows from them, such as
-hash tables, is made again. So whatever a file holds, no index in it lies outside of an array.
+Names, dtypes, shapes and bounds are declared by the tuples of compiled code (`Tables`, `Memory`, the types of traces,
+`Counts`, `Episode`) and by `arrays` of λ sources, planners, explorations and models. Only the used part of an array is
+saved: states that have an id, live entries, counted pairs, steps so far. Derived arrays, such as hash tables, are
+rebuilt. No index in a loaded file is therefore outside of an array.
 
 A dimension that grows with an episode is called `T`, `capacity` or `slots`; all others have the size that a new learner
-gives them.
+allocates.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from chunked_td.models.transitions import TransitionCounts
 from chunked_td.traces import Trace
 
 LARGEST = 2**53
-"""Of whole numbers: those up to it are exact as float64 too."""
+"""Largest whole number in a file; float64 represents all up to it exactly."""
 
 _TUPLES = {
     "": "_state.tables",
@@ -49,25 +49,25 @@ _COUNTERS = {
     Trace: ("capacity", "count"),
     Counts: ("capacity", "size"),
 }
-"""A dimension that grows, and the field that says how much of it is in use."""
+"""A dimension that grows, and the field with its used size."""
 
 
 class Part(NamedTuple):
     """Arrays of a learner that are saved."""
 
-    path: str  # from the learner to the tuple that has them
+    path: str  # from the learner to the tuple of the arrays
     layouts: Mapping[str, Layout]  # by the names of its fields
-    check: Callable[[Mapping[str, np.ndarray]], None] | None  # of the owner, besides
+    check: Callable[[Mapping[str, np.ndarray]], None] | None  # of the owner, or None
 
 
 def parts_of(agent: Learner) -> dict[str, Part]:
-    """What is saved of a learner, by the prefix of the names in a file."""
+    """Return the saved arrays of a learner, by the prefix of their names in a file."""
     found = {}
     for prefix, path in _TUPLES.items():
         value = _at(agent, path)
         kept = {name: layout for name, layout in layouts(type(value)).items() if layout.saved}
         if prefix == "memory_" and not agent.rule.keeps_policy:
-            del kept["policy"]  # NaN: nobody reads it
+            del kept["policy"]  # NaN, and not read
         if kept:
             found[prefix] = Part(path, kept, getattr(value, "check_saved", None))
     owners = {
@@ -87,12 +87,12 @@ def parts_of(agent: Learner) -> dict[str, Part]:
 
 
 def _at(tree: Any, path: str) -> Any:
-    """The part of a tree; None where there is none."""
+    """Return the part of a tree at a path, or None."""
     return functools.reduce(lambda here, name: getattr(here, name, None), path.split("."), tree)
 
 
 def _sizes(agent: Learner, prefix: str, value: Any) -> dict[str, int]:
-    """Dimensions by name: how much of an axis is in use, and what bounds stand for."""
+    """Return dimensions by name: the used size of an axis, and the values of names in bounds."""
     states, A, d = known_states(agent.indexer), agent.n_actions, agent.n_rewards
     sizes = {"S": states, "A": A, "d": d, "k": d, "rows": agent._rows(states), "pairs": states * A, "one": 1}
     if agent.features is not None:
@@ -107,12 +107,12 @@ def _sizes(agent: Learner, prefix: str, value: Any) -> dict[str, int]:
 
 
 def known_states(indexer: Any) -> int:
-    """How many states have rows in a file."""
+    """Return the number of states with rows in a file."""
     return max(indexer.size, 1)
 
 
 def arrays_of(agent: Learner) -> dict[str, np.ndarray]:
-    """The arrays of a learner by their names in a file."""
+    """Return the arrays of a learner by their names in a file."""
     found = {}
     for prefix, part in parts_of(agent).items():
         value = _at(agent, part.path)
@@ -121,22 +121,22 @@ def arrays_of(agent: Learner) -> dict[str, np.ndarray]:
             array = getattr(value, name)[tuple(slice(sizes.get(dim)) for dim in layout.dims)]
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 where = f"its {prefix}{name} must be finite, got inf or nan"
-                raise ValueError(f"agent: {where}: learning has diverged. Nothing saved")
+                raise ValueError(f"agent: {where}: learning has diverged. Nothing was saved; reduce step_size or λ")
             found[prefix + name] = array
     return found
 
 
 def take_arrays(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
-    """Check the arrays of a file and put them into a new learner; they are taken out of `arrays`.
+    """Check the arrays of a file and move them from `arrays` to a new learner.
 
     Raises:
-      ValueError: names the array, what it is and what it must be.
+      ValueError: for an array with the wrong dtype, shape or bounds.
     """
     for prefix, part in parts_of(agent).items():
         value = _at(agent, part.path)
         sizes = _sizes(agent, prefix, value)
         if type(value) in _COUNTERS:
-            sizes.pop(_COUNTERS[type(value)][0])  # the file says how much is in use
+            sizes.pop(_COUNTERS[type(value)][0])  # the used size is read from the file
         given = {}
         for name, layout in part.layouts.items():
             given[name] = arrays.pop(prefix + name)
@@ -149,7 +149,7 @@ def take_arrays(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
 
 
 def _check_shape(name: str, array: np.ndarray, fresh: tuple[int, ...], layout: Layout, sizes: dict[str, int]) -> None:
-    """Compare with the layout. Dimensions without a size yet get that of a new learner, open ones that of the file."""
+    """Check dtype and shape. Dimensions without a size yet get that of a new learner, growing ones that of the file."""
     for axis, dim in enumerate(layout.dims):
         sizes.setdefault(dim, array.shape[axis] if dim in _OPEN and axis < array.ndim else fresh[axis])
     wanted = [sizes[dim] if dim in _OPEN else min(sizes[dim], n) for dim, n in zip(layout.dims, fresh, strict=True)]
@@ -159,7 +159,7 @@ def _check_shape(name: str, array: np.ndarray, fresh: tuple[int, ...], layout: L
 
 
 def _check_bounds(name: str, array: np.ndarray, layout: Layout, sizes: Mapping[str, int]) -> None:
-    """Compare with the bounds of the layout; without any, whole numbers are those that float64 has exactly."""
+    """Check the bounds of the layout; by default, integers must be exact in float64."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got inf or nan")
     least, most = (_number(word, sizes) for word in (layout.least, layout.most))
@@ -171,14 +171,14 @@ def _check_bounds(name: str, array: np.ndarray, layout: Layout, sizes: Mapping[s
 
 
 def _number(word: str, sizes: Mapping[str, int]) -> float:
-    """A bound as a number: that of a dimension, or the one written there."""
+    """Return a bound as a number: the size of a dimension, or a literal."""
     if word in sizes:
         return sizes[word]
     return int(word) if word.lstrip("-").isdigit() else float(word)
 
 
 def _with_room(fresh: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """The array of a new learner with what a file has at its beginning; a larger one where that is needed."""
+    """Copy an array of a file to the beginning of a new learner's array, enlarged if necessary."""
     shape = tuple(map(max, fresh.shape, given.shape))
     array = fresh if shape == fresh.shape else np.zeros(shape, fresh.dtype)
     array[tuple(map(slice, given.shape))] = given
@@ -186,7 +186,7 @@ def _with_room(fresh: np.ndarray, given: np.ndarray) -> np.ndarray:
 
 
 def _completed(agent: Learner, prefix: str, value: Any, sizes: Mapping[str, int]) -> Any:
-    """A tuple with the arrays of a file, and with what follows from them."""
+    """Return a tuple with the arrays of a file and the arrays derived from them."""
     if isinstance(value, Memory | Episode):
         value.length[0] = sizes["T"]
     if isinstance(value, Trace):
@@ -205,7 +205,7 @@ def _completed(agent: Learner, prefix: str, value: Any, sizes: Mapping[str, int]
 
 
 def _counts(agent: Learner, prefix: str, counts: Counts, size: int) -> Counts:
-    """Counts with the pairs of a file, all of which are possible and there once."""
+    """Check the pairs of a file, which must be possible and unique; return counts with them."""
     pairs, kind = counts.pairs[:size], type(agent._state.model)
     least, most = (-1 if prefix == "averages_" else 0), known_states(agent.indexer)  # −1 is the end of an episode
     if prefix == "counts_":
@@ -223,12 +223,12 @@ def _counts(agent: Learner, prefix: str, counts: Counts, size: int) -> Counts:
     counts.size[0] = size
     made = counts.grown(counts.head.size, max(2 * size, counts.pairs.shape[0]))
     if np.count_nonzero(made.table) != size:
-        raise ValueError(f"{prefix}pairs: an origin and a target must be there once")
+        raise ValueError(f"{prefix}pairs must have each pair of origin and target once, got duplicates")
     return made
 
 
 def _put(tree: Any, path: str, value: Any) -> Any:
-    """Put a tuple into a tree of tuples; into the learner itself, in the end."""
+    """Replace a tuple in a tree of tuples, whose root is the learner."""
     name, _, rest = path.partition(".")
     new = _put(getattr(tree, name), rest, value) if rest else value
     if isinstance(tree, Learner):

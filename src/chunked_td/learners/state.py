@@ -1,4 +1,4 @@
-"""What a learner is for compiled code: its choices, its tables, its memory of the episode; built and enlarged here."""
+"""Compiled state of a learner: its choices, its tables, its memory of the episode; built and enlarged here."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from chunked_td.seeding import Stream
 from chunked_td.traces import LIMIT, View
 
 NO_NUMBER, NO_LAMBDA = 1, 2
-"""What may go wrong while learning, as bits of `AgentState.watch`: an update that is not finite or beyond
+"""Failures of an update, as bits of `AgentState.watch`: an update that is not finite or is beyond
 `chunked_td.traces.LIMIT`, and a λ outside [0, 1]."""
 
 SLACK = 1.0e-6
-"""How far a λ may lie outside [0, 1] by rounding."""
+"""Tolerance for a λ outside [0, 1], for rounding."""
 
-_PAIRS = 4096  # distinct transitions that small problems have room for at once
+_PAIRS = 4096  # initial room for distinct transitions, in small problems
 
 
 class Rule(NamedTuple):
-    """The choices of a learner, and the numbers that go with them.
+    """Choices of a learner, and their parameters.
 
-    Those marked * are static, or plain numbers where one compiled loop serves every bootstrap (`one_loop`).
+    Fields marked * are static, or plain numbers if one compiled loop is used for every bootstrap (`one_loop`).
     """
 
     bootstrap: Any  # * see chunked_td.bootstraps
@@ -45,27 +45,27 @@ class Rule(NamedTuple):
     per_component: Any  # static: 1 if every reward component has a λ of its own
     keeps_policy: Any  # * 1 if λ needs π(·|x_t)
     keeps_legal: Any  # * 1 if λ or a planner needs the legal actions of other states
-    chooses_late: Any  # * 1 if a_{t+1} is chosen after update t, see `update`
-    checks_lambda: Any  # static: 1 if the λ source is not one of ours, and might leave [0, 1]
+    chooses_late: Any  # * 1 if a_{t+1} is chosen after update t, see `learners.core`
+    checks_lambda: Any  # static: 1 if the λ source is a user's, and might return λ outside [0, 1]
     n_actions: Any  # A
     discount: float  # γ
     cutoff: float  # traces at or below it are dropped; 0 is exact
     replacing: bool  # replacing instead of accumulating traces
-    sampled: bool  # λ_t replaced by a coin that falls heads with probability λ_t (§3.1)
+    sampled: bool  # λ_t replaced by 1 with probability λ_t, else 0 (§3.1)
 
 
 class Tables(NamedTuple):
-    """What is learned, and what is known of the states."""
+    """Learned values, and properties of the states."""
 
     values: Annotated[np.ndarray, "float64[rows, d]"]  # row = s (state values) or s·A + a
-    legal: Annotated[np.ndarray, "bool[S, A]"]  # [0, A] where λ does not need it
+    legal: Annotated[np.ndarray, "bool[S, A]"]  # [0, A] if not needed
     nvec: Annotated[np.ndarray, "int64[n], unsaved"]  # sizes of the state components
     parts: Annotated[np.ndarray, "bool[d, c], unsaved"]  # which state components decide reward i
     exploration: Any = None  # the compiled form of an `Exploration`; None is ε-greedy
 
 
 class Memory(NamedTuple):
-    """What a learner carries from step to step within an episode."""
+    """Memory of a learner within an episode."""
 
     policy: Annotated[np.ndarray, "float64[A] in [0, 1]"]  # π(·|x_t), as it was when a_t was drawn
     next_policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_{t+1})
@@ -80,13 +80,13 @@ class Memory(NamedTuple):
 
     @classmethod
     def empty(cls, n_actions: int, components: int, capacity: int) -> Memory:
-        """No episode under way."""
+        """Return the memory before an episode."""
         sizes = {"A": n_actions, "d": components, "T": capacity, "one": 1}
         return zeros(cls, sizes, previous=np.full(1, -1, np.int64))
 
 
 class AgentState(NamedTuple):
-    """Everything that the update reads and writes."""
+    """Arrays and settings that the update reads and writes."""
 
     rule: Rule
     source: Any  # the compiled form of a λ source
@@ -95,40 +95,40 @@ class AgentState(NamedTuple):
     trace: Any  # a kind of trace (`learners.views`), or None for updates at the end of an episode
     memory: Memory
     watch: Annotated[np.ndarray, "int64[one]"]  # 0 while all is well, else NO_NUMBER, NO_LAMBDA or both
-    episode: Any = None  # Episode, where the λ source learns from whole episodes
-    planning: Any = None  # Planning, where the learner plans or reads rewards off a model
-    error: Any = None  # the compiled form of a model error, where the models are wrong on purpose
-    division: Any = None  # the compiled form of what divides a reward that is one number into components, or None
+    episode: Any = None  # Episode, if the λ source learns from whole episodes
+    planning: Any = None  # Planning, if the learner plans or uses expected TD errors
+    error: Any = None  # the compiled form of a deliberate model error, or None
+    division: Any = None  # the compiled form of `LearnedComponents`, or None
 
 
 def _check_choices(bootstrap: int, source: LambdaSource, view: str | View, replacing: bool) -> None:
-    """Refuse choices that do not go together."""
+    """Raise a ValueError for choices that cannot be combined."""
     name = f"lambda_source {type(source).__name__}()"
     other = "Expected-SARSA" if bootstrap == EXPECTED_SARSA else "Q-learning"
     if source.per_component and bootstrap == SARSA:
-        raise ValueError(f"{name} goes with state values, Expected-SARSA and Q-learning, not with SARSA")
+        raise ValueError(f"{name} requires state values, Expected-SARSA or Q-learning, got SARSA")
     if "legal" in source.inputs(bootstrap) and bootstrap == STATE:
-        raise ValueError(f"{name} asks for the ε-greedy policy of other states; it goes with action values")
+        raise ValueError(f"{name} requires action values (the ε-greedy policy of other states), got state values")
     if view == "sampled" and bootstrap not in (STATE, SARSA):
-        raise ValueError(f"view {view!r} goes with state values and SARSA (§3.1, App. B.1), not with {other}")
+        raise ValueError(f"view={view!r} requires state values or SARSA (§3.1, App. B.1), got {other}; use 'offline'")
     if replacing and view != "traces":
-        raise ValueError(f"replacing goes with view 'traces', got view {view!r}")
+        raise ValueError(f"replacing=True requires view='traces', got view={view!r}")
 
 
 def _make_rule(learner: Any, n_actions: Any, policy: int | None, one_loop: bool) -> Rule:
-    """The choices of one learner, checked against each other; one that plans needs the policy in all states."""
+    """Check and return the choices of a learner; planning requires the policy in all states."""
     bootstrap, source, view = learner.bootstrap, learner.lambda_source, learner.view
     _check_choices(bootstrap, source, view, learner.replacing)
     inputs = source.inputs(bootstrap)
     plans = learner.planner is not None or isinstance(learner.reward_source, ExpectedError)
-    changes = plans or view not in ("offline", "sampled")  # else values stand still during an episode
+    changes = plans or view not in ("offline", "sampled")  # else values are fixed during an episode
     late = bootstrap in (EXPECTED_SARSA, Q_LEARNING) and view != "true_online" and changes
     chosen = int if one_loop else static
     return Rule(
         bootstrap=chosen(bootstrap),
         policy=static((UNIFORM if bootstrap == STATE else GREEDY) if policy is None else policy),
         per_component=static(int(source.per_component)),
-        keeps_policy=chosen(int("policy" in inputs or not source.is_compiled)),  # a plain Python step shows it
+        keeps_policy=chosen(int("policy" in inputs or not source.is_compiled)),  # a step in plain Python has it
         keeps_legal=chosen(int("legal" in inputs or (plans and bootstrap != STATE))),
         chooses_late=chosen(int(late)),
         checks_lambda=static(int(not type(source).__module__.startswith("chunked_td."))),
@@ -141,7 +141,7 @@ def _make_rule(learner: Any, n_actions: Any, policy: int | None, one_loop: bool)
 
 
 def reward_components(reward_source: Any, nvec: Sequence[int] | None, paid: int, per_component: bool) -> int:
-    """d: how many reward components a learner has where an environment pays `paid` numbers."""
+    """Return d, the number of reward components of a learner; `paid` is the number of the environment."""
     if not isinstance(reward_source, LearnedComponents):
         return paid
     reward_source.check(nvec, paid, per_component)
@@ -152,18 +152,18 @@ def build_state(
     learner: Any, n_actions: Any, nvec: Sequence[int] | None, states: int, room: int, stream: Stream, *,
     model: Any = "counts", known_states: int = 0, policy: int | None = None, source: Any = None, one_loop: bool = False,
 ) -> AgentState:  # fmt: skip
-    """The compiled side of a learner before its first step, for `Learner` and for the simulation.
+    """Return the compiled state of a learner before its first step, for `Learner` and for the simulation.
 
     Args:
       learner: has the settings of a `Learner` as attributes.
-      n_actions: A, or `static(A)`. nvec: sizes of the state components, if there are any.
-      states, room: how many states the tables hold, and how many transitions there is room for at first.
+      n_actions: A, or `static(A)`. nvec: sizes of the state components, or None.
+      states, room: number of states of the tables, and initial room for transitions.
       stream: the planner's random numbers.
-      model: "counts", an error that the counts shall have, the compiled form of a model, or None.
-      known_states: how many states a model error knows of and a prior is spread over.
+      model: "counts", a model error to apply to the counts, the compiled form of a model, or None.
+      known_states: number of states of a model error and of a prior.
       policy: GREEDY, UNIFORM or GIVEN; by default the first for action values, the second for state values.
-      source: the compiled λ source where it is not the source's own.
-      one_loop: whether code compiled for this state is to serve every bootstrap.
+      source: the compiled λ source; by default compiled from the learner's.
+      one_loop: whether one compiled loop is used for every bootstrap.
     """
     bootstrap, own, reward_source = learner.bootstrap, learner.lambda_source, learner.reward_source
     A, d = n_actions, reward_components(reward_source, nvec, learner.n_paid, own.per_component)
@@ -172,7 +172,7 @@ def build_state(
     divides, error = isinstance(reward_source, LearnedComponents), model if isinstance(model, ModelError) else None
     parts = component_parts(own, d, components.size, rest=divides)
     sizes = table_sizes(bootstrap, states, A, d)
-    values = np.zeros((sizes["rows"], d))  # memory is taken when a row is first written
+    values = np.zeros((sizes["rows"], d))  # the system allocates memory when a row is first written
     if learner.initial_value:
         values[:] = learner.initial_value
     legal = np.zeros((states if rule.keeps_legal else 0, A), bool)
@@ -209,13 +209,13 @@ def build_state(
 
 
 def table_sizes(bootstrap: int, states: int, n_actions: int, rewards: int) -> dict[str, int]:
-    """Dimensions of the arrays that a λ source, an exploration or a planner may have."""
+    """Return the dimensions of arrays of λ sources, explorations and planners."""
     rows = states if bootstrap == STATE else states * n_actions
     return {"S": states, "A": n_actions, "d": rewards, "rows": rows}
 
 
 def with_room(agent: AgentState, steps: int) -> AgentState:
-    """The same with room for so many more transitions; itself where there is room."""
+    """Return the same state with room for n more transitions; itself if there is room."""
     new: dict[str, Any] = {}
     memory, episode, model, planning = agent.memory, agent.episode, agent.model, agent.planning
     if agent.trace is not None:
@@ -239,7 +239,7 @@ def with_room(agent: AgentState, steps: int) -> AgentState:
 def with_states(
     agent: AgentState, states: int, source: LambdaSource, exploration: Any, planner: Any, initial_value: float, own: Any
 ) -> AgentState:
-    """The same with room for more states; `own` is the learner's model."""
+    """Return the same state with room for more states; `own` is the learner's model."""
     tables, bootstrap, A = agent.tables, agent.rule.bootstrap, agent.rule.n_actions
     sizes = table_sizes(bootstrap, states, A, tables.values.shape[1])
     values = np.full((sizes["rows"], sizes["d"]), initial_value)
@@ -268,7 +268,7 @@ def with_states(
 
 
 class Diverged(FloatingPointError):
-    """Learning has diverged: values or TD errors are no numbers any more, or so large that nothing can be learned."""
+    """Learning has diverged: values or TD errors are NaN, infinite or too large."""
 
 
 class DivergenceWarning(RuntimeWarning):
@@ -276,26 +276,26 @@ class DivergenceWarning(RuntimeWarning):
 
 
 def divergence_text(watch: int, step_size: float, lambda_source: Any) -> str:
-    """Why learning diverged and what to change, in a sentence.
+    """Return the cause of the divergence and the settings to change.
 
     Args:
       watch: the bits that the update left in `AgentState.watch`.
       step_size: α of the episode.
     """
     if watch & NO_LAMBDA:
-        return f"{lambda_source!r} gave a λ that is not a number in [0, 1]: its lambda_t is at fault"
+        return f"{lambda_source!r} returned a λ that is not a number in [0, 1]: correct its lambda_t"
     return (
         f"an update was not finite, or beyond {LIMIT:g}: step_size {step_size:g} is too large for "
-        f"{lambda_source!r}, for these rewards, or for a λ near 1 where states return within an episode; take a "
+        f"{lambda_source!r}, for these rewards, or for a λ near 1 if episodes revisit states; use a "
         f"smaller step_size, a smaller λ or replacing traces"
     )
 
 
 def parts_of(state: Any, source: Any, choices: Any, dynamics: Any = None) -> dict[str, Any]:
-    """By role, what has the kernels of a learner.
+    """Return the classes that have the kernels of a learner, by role.
 
     Args:
-      state: AgentState. source: a λ source, or None for one that is plain Python. choices: has the settings of a
+      state: AgentState. source: a λ source, or None for a source in plain Python. choices: has the settings of a
         `Learner` as attributes. dynamics: the class of the simulation's dynamics.
     """
     planning = state.planning

@@ -1,4 +1,4 @@
-"""The algorithms of Sutton and Singh (1994) as App. C restates them: state values, step size 1/n(s), no α to choose.
+"""The algorithms of Sutton and Singh (1994) as in App. C: state values, step size 1/n(s), no α to choose.
 
 | name | trace factor after step t | TD error |
 |---|---|---|
@@ -8,9 +8,9 @@
 | `TDNOverN` | n(S_{t+1},S_t)/n(S_t) | δ |
 
 with δ' = δ + γ(n(S_{t+1},S_t) − 1)[V(S_{t+1}) − V(S_{t+1},S_t)], where V(S_{t+1},S_t) is the value that S_{t+1} had at
-the end of the latest episode with that transition. The paper names TD(n/n) without listing it; we read it as TDC's
-traces and step sizes with the plain TD error. Traces are multiplied *after* the update here, by a factor known at step
-t: that is the next step's γλ of the other learners. The paper's γ is 1; ours multiplies the trace and the next value.
+the end of the latest episode with that transition. The paper names TD(n/n) without listing it; we implement it as TDC's
+traces and step sizes with the plain TD error. Traces are multiplied *after* the update, by a factor known at step t; it
+corresponds to γλ of the next step in other learners. The paper's γ is 1; ours multiplies the trace and the next value.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAIVE, ONE_OVER_N, N_OVER_N, CORRECTED = range(4)
 
 
 class Averages(NamedTuple):
-    """What these algorithms learn."""
+    """Learned arrays of these algorithms."""
 
     values: Annotated[np.ndarray, "float64[S, d]"]
     trace: Trace
@@ -44,9 +44,9 @@ class Averages(NamedTuple):
 
 
 def sutton_singh_step(averages, algorithm, discount, s, s2, reward, terminated):
-    """One step of Alg. 5, Alg. 6 and their relatives; returns the counted pair. The counts have room for one more."""
+    """Make one update of Alg. 5, Alg. 6 or a variant; return the counted pair. Requires room for one more pair."""
     values, trace, counts, scratch = averages.values, averages.trace, averages.counts, averages.scratch
-    pair = increment(counts, s, -1 if terminated else s2)  # the end is a state of its own, whatever is shown there
+    pair = increment(counts, s, -1 if terminated else s2)  # termination is a state of its own
     n = counts.total[s]
     mark(trace, s, True)
     ahead = 0.0 if terminated else values[s2, 0]
@@ -91,7 +91,7 @@ class SuttonSingh(Learner):
     ):
         super().__init__(env, discount=discount, seed=seed, policy=policy, indexer=indexer, action_mask=action_mask)
         if self.n_rewards != 1:
-            raise ValueError(f"{type(self).__name__} takes scalar rewards, this environment pays {self.n_rewards}")
+            raise ValueError(f"env: {type(self).__name__} requires scalar rewards, got {self.n_rewards} components")
 
     def _allocate(self) -> None:
         super()._allocate()
@@ -138,7 +138,7 @@ class SuttonSingh(Learner):
         return action
 
     def _abandon(self) -> None:
-        """What an unfinished episode has taught is in the values already: it ends here."""
+        """End an unfinished episode here: its updates are already in the values."""
         if self.state >= 0:
             self._finish()
 
@@ -151,7 +151,7 @@ class SuttonSingh(Learner):
 
 
 class NaiveTD0(SuttonSingh):
-    """TD(0) with step size 1/n(s) (App. C.1): the plain average of the targets seen."""
+    """TD(0) with step size 1/n(s) (App. C.1): the mean of the past targets."""
 
     algorithm = NAIVE
 
@@ -169,6 +169,6 @@ class TDNOverN(SuttonSingh):
 
 
 class CorrectedTD(SuttonSingh):
-    """TDC (Alg. 6): also replaces the out-of-date values that past targets used."""
+    """TDC (Alg. 6): also corrects past targets for values that have changed since."""
 
     algorithm = CORRECTED

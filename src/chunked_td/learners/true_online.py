@@ -1,4 +1,4 @@
-"""True-online TD(λ) and SARSA(λ) with a λ per step: traces that are exactly a forward view at every step.
+"""True-online TD(λ) and SARSA(λ) with a λ per step: traces equal to a forward view at every step.
 
 After van Seijen, Mahmood, Pilarski, Machado and Sutton (2016), "True Online Temporal-Difference Learning", for tables:
 
@@ -7,9 +7,10 @@ After van Seijen, Mahmood, Pilarski, Machado and Sutton (2016), "True Online Tem
     Q_old ← Q(row_{t+1}), as it was before this update
 
 After each step the values are those of the online λ-return algorithm: start from the values at the beginning of the
-episode and move each row visited, in order, by α towards the λ-return that ends at the present step. What differs:
+episode and update each visited row, in order, by α towards the λ-return that ends at the current step. Differences from
+the paper:
 
-- λ is one per step (and reward component), whatever the source, where the paper has a constant;
+- λ is per step (and reward component), from any source; the paper's λ is constant;
 - Q_old is the value of the row that will be updated next, not B(x_{t+1}). For V and SARSA these are the same. For
   Expected-SARSA and Q-learning the λ-return is then the one of `learners.core`,
   G_t = r_{t+1} + γ[B(x_{t+1}) + λ_{t+1}(G_{t+1} − Q(s_{t+1},a_{t+1}))];
@@ -37,7 +38,7 @@ class DutchTrace(NamedTuple):
 
     @kernel
     def update(trace, agent, step, row, step_size, ended):
-        """The update of the module's text."""
+        """Update traces and values. Equations: module docstring."""
         rule, memory, values, entries = agent.rule, agent.memory, agent.tables.values, trace.entries
         decay(entries, rule.discount, memory.lambda_t, rule.cutoff)
         fade(entries, row, 1.0 - step_size)
@@ -54,7 +55,7 @@ class DutchTrace(NamedTuple):
 
 
 def fade(entries, row, factor):
-    """e(row) ← factor · e(row), where it is live."""
+    """e(row) ← factor · e(row), for a live row."""
     k = entries.slot[row]
     if k >= 0:
         for i in range(entries.weight.shape[1]):

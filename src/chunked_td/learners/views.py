@@ -1,4 +1,4 @@
-"""Views of the update: when values change, and through which kind of trace.
+"""Views of the update: the time of the update and the type of trace.
 
 | view | values change | trace |
 |---|---|---|
@@ -8,7 +8,7 @@
 | "offline" | at the end of an episode, towards λ-returns (Eq. 2 and 4) | none |
 | "sampled" | at the end of an episode, towards targets of sampled chunks (§3.1) | none |
 
-One of yours is a `chunked_td.traces.View`: `view=Mine(…)`.
+Your own view is a subclass of `chunked_td.traces.View`: `view=Mine(…)`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VIEWS = tuple(_TRACES)
 
 
 def check_view(view: Any) -> str | View:
-    """Return a view, or say which ones there are."""
+    """Check a view; the error for an unknown name lists all views."""
     if isinstance(view, View):
         return view
     view = check_choice("view", view, VIEWS)
@@ -36,7 +36,7 @@ def check_view(view: Any) -> str | View:
 
 
 def trace_with_room(trace: Any, rows: int, entries: int) -> Any:
-    """The same trace with room for so many more steps; there are at most `rows` live entries."""
+    """Return the same trace with room for n more steps; there are at most `rows` live entries."""
     live = getattr(trace, "entries", trace)
     if hasattr(live, "rows") and live.rows.size < min(int(live.count[0]) + entries, rows):
         trace = trace.grown(rows, 2 * live.rows.size + entries)
@@ -44,10 +44,10 @@ def trace_with_room(trace: Any, rows: int, entries: int) -> Any:
 
 
 def empty_trace(view: str | View, rows: int, components: int, capacity: int) -> Any:
-    """A trace of the view's kind with no live entry; None for updates at the end of an episode.
+    """Return a trace of the view's type with no live entry; None for updates at the end of an episode.
 
     Args:
-      rows: of the table of values. components: d. capacity: live entries to make room for.
+      rows: of the table of values. components: d. capacity: initial room for live entries.
     """
     kind = _TRACES[view] if isinstance(view, str) else view
     if kind is None or hasattr(kind, "empty"):
