@@ -1,1 +1,1 @@
-"""Studies: what was found with the library. `python -m studies list`; add one by the README."""
+"""Studies: results with the library. List them with `python -m studies list`; add one as in README.md."""

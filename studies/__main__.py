@@ -26,7 +26,7 @@ def list_() -> None:
 
 
 def table_of(study: Any, quick: bool, **how: Any) -> Any:
-    """The runs of a study under its folder; missing ones are run. Args: quick: the small version."""
+    """Run the missing runs of a study and return all. Args: quick: the small version."""
     return study.runs(data.folder(study) / ("quick" if quick else "runs"), quick, **how)
 
 
@@ -34,10 +34,10 @@ def run(ids: Ids = (), quick: bool = False, engine: str = "", jobs: int = -1) ->
     """Run studies, or resume them, and print their tables.
 
     Args:
-        ids: of the studies; all by default.
-        quick: a small version, for a look at the tables.
+        ids: ids of the studies; all by default.
+        quick: run a small version, to preview the tables.
         engine: threads, processes or ray; by default the study's own.
-        jobs: runs at a time; -1 is one per core.
+        jobs: number of parallel runs; -1 is one per core.
     """
     how = {"jobs": jobs, **({"engine": engine} if engine else {})}
     for name, study in data.load_studies(ids).items():
@@ -48,7 +48,7 @@ def run(ids: Ids = (), quick: bool = False, engine: str = "", jobs: int = -1) ->
 
 
 def store(name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ID")]) -> None:
-    """Run the missing runs of a study, and add new rows to runs.parquet. Stored rows stay as they are."""
+    """Run the missing runs of a study, and add new rows to runs.parquet. Stored rows are unchanged."""
     study = data.load_studies([name])[name]
     try:
         added = data.store(study, table_of(study, False), shlex.join(["python", "-m", "studies", "run", name]))
@@ -58,7 +58,7 @@ def store(name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ID")
 
 
 def claims(ids: Ids = ()) -> None:
-    """Judge the claims of studies by their stored runs."""
+    """Print the verdicts on the claims of studies, from their stored runs."""
     for name, study in data.load_studies(ids).items():
         found = judged(study.CLAIMS, data.stored(study))
         for claim in found:
@@ -69,11 +69,11 @@ def claims(ids: Ids = ()) -> None:
 
 
 def report(ids: Ids = (), quick: bool = False, check: bool = False) -> None:
-    """Write tables, verdicts and figures on the pages of studies, and one report of all.
+    """Write tables, verdicts and figures to the pages of studies, and one report of all.
 
     Args:
-        ids: of the studies; all by default.
-        quick: report the quick runs instead, and leave the pages as they are.
+        ids: ids of the studies; all by default.
+        quick: report the quick runs instead, without changing the pages.
         check: only check whether the pages are current; write nothing.
     """
     studies = data.load_studies(ids)
@@ -105,12 +105,12 @@ def report(ids: Ids = (), quick: bool = False, check: bool = False) -> None:
 
 
 def headline(study: Any, table: Any) -> str:
-    """The one sentence of a study that its quick runs support; most have none."""
+    """Return the sentence that a study's quick runs support; most have none."""
     return study.headline(table) if hasattr(study, "headline") else ""
 
 
 def credit() -> None:
-    """Score a method of yours, or problems of yours: --method mine.py, --families mine.py."""
+    """Score your method, or methods on your problems: --method mine.py, --families mine.py."""
     from studies.credit.answer import credit as command
 
     try:

@@ -109,12 +109,12 @@ def test_sources_are_read_from_text(tmp_path):
     assert [source.id for source in read_sources(str(file))] == ["one", "two"]
     assert read_source(f"{file}:Two").id == "two"
     for wrong, message in (
-        (str(file), r"must name one λ source, got .*mine.py, which has 2: give .*mine.py:One or .*mine.py:Two"),
+        (str(file), r"must name one λ source, got .*mine.py, which has 2; use .*mine.py:One or .*mine.py:Two"),
         (f"{file}:Three", "must define a class Three that derives from chunked_td.LambdaSource; it has none"),
         (f"{tmp_path / 'none.py'}", "must be a Python file, got .*none.py', which does not exist"),
         ("1.5", r"must be a number in \[0, 1\], one of .* or a Python file .*got '1.5'"),
         ("fowrard", "did you mean 'forward'"),
-        ("watkins", "must name a λ source whose settings have defaults, got watkins: WatkinsLambda needs value"),
+        ("watkins", "must name a λ source whose settings have defaults, got watkins: WatkinsLambda requires value"),
     ):
         with pytest.raises(ValueError, match=message):
             read_source(wrong)

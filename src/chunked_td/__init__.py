@@ -1,13 +1,13 @@
 """Chunked-TD: credit assignment when rewards come late and noisy.
 
-TD(λ) needs a λ. Chunked-TD takes it, step by step, from a learned model of the world: near 1 where the world is
-predictable, so that credit jumps across, and near 0 where it is not, so that values are bootstrapped.
+TD(λ) with a different λ at every step. A learned transition model sets it: near 1 if the next state was predictable, so
+a late reward crosses predictable steps in one update, and near 0 if it was random, so the learner bootstraps.
 
-The public names are listed in `__init__.pyi` and load when they are first used. Importing the package registers its
-environments with Gymnasium, now or as soon as Gymnasium is imported.
+The public names are listed in `__init__.pyi` and load on first use. Importing the package registers its environments
+with Gymnasium, now or as soon as Gymnasium is imported.
 """
 
-import chunked_td._interrupt  # noqa: F401 (first: it sees to Ctrl-C while the rest loads)
+import chunked_td._interrupt  # noqa: F401 (first: it handles Ctrl-C while the rest loads)
 
 # isort: split
 from chunked_td._loading import lazy_names, stub_names

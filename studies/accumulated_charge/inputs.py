@@ -1,21 +1,21 @@
-"""The network's inputs: does Chunked SARSA tell the two signs apart when its network reads no charge as a number?
+"""The network's inputs: does Chunked SARSA differ between the two signs if its network reads no charge as a number?
 
     python -m studies.accumulated_charge.inputs --seeds 0 1 2 --out DIR    # a minute per seed and kind of input, a core
 
 Three kinds of input, else the network of App. A.2:
 
     scaled           every component divided by its maximum: the paper's
-    one-hot          every component one-hot: no input says that a charge is high, or a time late
+    one-hot          every component one-hot: no input is ordered by charge or time
     time-one-hot     time one-hot; first action and charge divided by their maximum
 
 The first 1,000 episodes act at random, and rewards are no part of what the network predicts. So one network serves
-both signs, all twelve step sizes and both readings of λ (the probability of what came, and its expectation), and these
-1,000 episodes are those of the experiment. The network is then left as it is, where the experiment trains it on; from
-there ε is 0.1. That is what makes the comparison cheap enough for a CPU, and whether it matters is a claim of its own:
-with the paper's inputs the signs must come out as they did with networks trained to the end.
+both signs, all twelve step sizes and both forms of λ (the probability of the sampled state, and its mean), and these
+1,000 episodes are those of the experiment. The network is then frozen; the experiment trains it further. From there
+ε is 0.1. Freezing makes the comparison cheap enough for a CPU. Whether it matters is a separate claim: with the
+paper's inputs the signs must differ as they did with networks trained to the end.
 
 Scores are the regretful choices of 2,000 episodes, as in `signs`: 550 is the best possible, 1,450 the worst. Those of
-10,000 are stored beside them.
+10,000 are stored as well.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from chunked_td.models.neural.networks import NetworkConfig
 
 KINDS = {"scaled": (False, False, False), "one-hot": (True, True, True), "time-one-hot": (False, False, True)}
-"""Which of (first action, charge, time) is one-hot."""
+"""Whether each of (first action, charge, time) is one-hot."""
 READINGS = ("", "-expected")
 EXPLORED, EPISODES, HORIZON, STRETCH = 1_000, 10_000, 200, 100
 STEP_SIZES = [0.1 * 2.0**j for j in (3, 2, 1, 0, -1, -2, -3, -4, -6, -8, -10, -12)]
@@ -175,9 +175,9 @@ def episode_program(config: Any) -> Any:
 
 
 def tables_of(config: Any, networks: Any, b: int) -> tuple[np.ndarray, np.ndarray]:
-    """λ of a network that learns no more: float32[2, 201, 201, 21] by state and added charge, and [2, 201, 201].
+    """λ of a frozen network: float32[2, 201, 201, 21] by state and added charge, and [2, 201, 201].
 
-    The action is 0, the only one after the first step; the first action does not change and time goes on by one.
+    The action is 0, the only one after the first step; the first action does not change and time increases by one.
     """
     import equinox as eqx
     import jax

@@ -1,4 +1,4 @@
-"""What is claimed of the network's inputs, and tables of it. Runs: `inputs` and `many_seeds`.
+"""Claims about the network's inputs, and their tables. Runs: `inputs` and `many_seeds`.
 
 Registered on 2026-11-19 before any of these runs was looked at. Seeds are 0 to 19 in order, as far as the networks of
 all three kinds are trained when the session's time is up, and at least ten. The main score is that of 2,000 episodes;
@@ -179,7 +179,7 @@ CLAIMS: tuple[Claim, ...] = (
 
 
 def table_of(table: pl.DataFrame) -> str:
-    """Every kind of input beside SARSA(1) and the true model, after 2,000 episodes."""
+    """Table of every kind of input, SARSA(1) and the true model, after 2,000 episodes."""
     rows = []
     for arm, label in {**LABELS, **{f"{kind}-expected": f"{LABELS[kind]}, expected λ" for kind in KINDS}}.items():
         rows.append((label, tilt_text(arm), *cells(table, arm)))

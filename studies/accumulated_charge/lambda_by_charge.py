@@ -1,4 +1,4 @@
-"""Whether the network of Accumulated-Charge gives high charges a larger λ: the evidence on the page beside it.
+"""λ by charge: whether the network of Accumulated-Charge gives high charges a larger λ (evidence in README.md).
 
     python -m studies.accumulated_charge.lambda_by_charge
 
@@ -25,7 +25,7 @@ STRETCH = 100  # episodes per line
 
 
 def mean_lambda(charges: np.ndarray, lambdas: np.ndarray, means: np.ndarray, steps: np.ndarray) -> str:
-    """Mean λ of some steps where there is more charge than usual at that time, and where there is less.
+    """Mean λ of steps with more charge than the mean at that time, and of steps with less.
 
     Args:
       charges, lambdas: float[episodes, T] of one run. means: float[T], the usual charge. steps: bool[T].

@@ -194,7 +194,7 @@ def table_of(table: pl.DataFrame) -> str:
 
 
 def headline(table: pl.DataFrame) -> str:
-    """What the stand-in's runs say of the two signs."""
+    """Return the sentence on the two signs that the stand-in's runs support."""
     plain, mirrored, _ = chosen(results(table), "tilted")
     _, _, text = criteria.interval_text(mirrored - plain)
     return (

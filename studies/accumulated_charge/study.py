@@ -4,8 +4,8 @@ Only the first of 200 actions matters. Ten steps, drawn once per seed, add a bin
 for it. The first action a₁ is worth 0.1 more than a₂ in expectation. The score counts the regretful choices: episodes
 that did not begin with a₁.
 
-The control is the mirror image: the sign of the charge's reward is turned round. Every expected return is unchanged, so
-an unbiased learner does as well as before. `signs.py` asks what makes the two signs differ, and what removes it.
+The control is the mirror image: the sign of the charge's reward is reversed. Every expected return is unchanged, so an
+unbiased learner has the same score. `signs.py` tests causes of the difference between the two signs.
 """
 
 from __future__ import annotations
@@ -204,5 +204,5 @@ def figures(table: pl.DataFrame) -> dict[str, Figure]:
 
 
 def headline(table: pl.DataFrame) -> str:
-    """What quick runs say."""
+    """Return the sentence that quick runs support."""
     return signs.headline(table)

@@ -13,7 +13,7 @@ from chunked_td.lambdas.base import LambdaSource
 
 @dataclass(frozen=True)
 class TiltedLambda(LambdaSource):
-    """λ of a model that finds quiet steps easier to predict where the charge is high.
+    """λ of a model that predicts quiet steps better if the charge is high.
 
         quiet step:     λ = p, with p = high above the mean charge at that time, low elsewhere
         charging step:  λ = noisy
@@ -23,8 +23,8 @@ class TiltedLambda(LambdaSource):
 
     Args:
       high, low, noisy: see above.
-      expected: p² in place of p on quiet steps: the probability that is expected beforehand.
-      trial: λ = 1 on the first so many visits of a state.
+      expected: whether quiet steps have p², the expected probability, instead of p.
+      trial: number of first visits of a state with λ = 1.
     """
 
     high: float = 0.975

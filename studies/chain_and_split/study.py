@@ -151,7 +151,7 @@ CLAIMS = (finds_it_soonest, approaches_the_truth, negative_at_first, positive_in
 
 
 def tables(table: pl.DataFrame) -> dict[str, str]:
-    """ΔQ at the selected step sizes, these beside the paper's, and arms that ran to 100,000 episodes."""
+    """ΔQ at the selected step sizes, these and the paper's, and arms that ran to 100,000 episodes."""
     found = results(table)
     shown = {"results": paper.results_table(found), "step-sizes": paper.step_size_table(found)}
     return shown | {"early": paper.reduced_table(found)}

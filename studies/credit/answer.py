@@ -25,17 +25,17 @@ from studies.runner.plots import new_figure, svg
 from studies.runner.text import markdown, score_text
 
 SCORES = {"values": "values", "decisions": "decisions", "control": "control", "control-greedy": "control, ε-greedy"}
-"""Ids of the scores that the answer shows, and what it calls them."""
+"""Ids and labels of the scores in the answer."""
 MEANINGS = (
-    "Values: how near the learned Q is to the exact one, on the same transitions for all methods.",
-    "Decisions: what the policy that is greedy in Q would earn, on the same transitions.",
-    "Control: what is earned while learning, with a bonus for actions seldom tried that is scaled by the spread of "
-    "returns, so that no method explores by its noise.",
+    "Values: error of the learned Q against the exact one, on the same transitions for all methods.",
+    "Decisions: exact return of the policy that is greedy in Q, learned from the same transitions.",
+    "Control: return during training, with a bonus for rarely tried actions that is scaled by the spread of "
+    "returns, so that no method explores because of its noise.",
 )
 ROWS = 10
 GREY, BLUE, VERMILION = "#666666", "#0072B2", "#D55E00"
 LEAST = 4
-"""With fewer seeds there is nothing to choose on one half and score on the other."""
+"""Minimum number of seeds: one half selects, the other is scored."""
 QUICK_FAMILIES = (
     *("delay", "noisy-states", "distractors", "fan-in", "chain-and-split", "charge", "walk", "garnet"),
     *("rooms", "roads", "deep-sea", "slope", "snakes", "homeward", "bridge", "tributaries"),
@@ -46,14 +46,14 @@ SIZES = {"quick": ([2.0**j for j in (0, -2, -4, -6)], 10), "full": ([2.0**j for 
 
 
 def chosen_methods(quick: bool, files: Sequence[str | Path]) -> tuple[Methods, Methods, dict[str, str]]:
-    """The methods of a size, those in files of yours, and the labels of these."""
+    """Return the methods of a size, those in your files, and the labels of yours."""
     ours: Methods = {**ARMS, **LIBRARY}
     ours = {name: each for name, each in ours.items() if name in QUICK or not quick}
     given, labels = {}, {}
     for file in files:
         methods, names = methods_in(file)
         if taken := sorted(set(methods) & {*LABELS, *given}):
-            raise ValueError(f"--method: id {taken[0]!r} in {file} is taken; give the source another")
+            raise ValueError(f"--method: id {taken[0]!r} in {file} is taken; use another id for the source")
         given, labels = {**given, **methods}, {**labels, **names}
     return ours, given, labels
 
@@ -79,14 +79,14 @@ def credit(
     engine: str = "threads",
     jobs: int = -1,
 ) -> None:
-    """How good is a way to assign credit, at values, at decisions and in control?
+    """Score methods of credit assignment by values, decisions and control.
 
     Args:
-        method: Python files with λ sources of yours, or with METHODS, {id: settings of simulate}; by default the answer
-            is about the registered rule.
-        families: only these families of problems, or those in a Python file of yours.
-        full: all families, methods and 20 seeds; else some and 10.
-        seeds: how many instead, at least 4.
+        method: Python files with your λ sources, or with METHODS, {id: settings of simulate}; by default the registered
+            rule.
+        families: families of problems, by id or from your Python file; by default those of the chosen size.
+        full: all families, methods and 20 seeds; else a subset and 10 seeds.
+        seeds: number of seeds instead, at least 4.
         greedy: a fourth score, ε-greedy control, which mixes exploration with credit.
         out: folder of the runs, which are resumed, and of the answer.
         engine: threads, processes (for sources in plain Python) or ray.
@@ -95,7 +95,7 @@ def credit(
     step_sizes, usual = SIZES["full" if full else "quick"]
     seeds = usual if seeds is None else seeds
     if seeds < LEAST:
-        raise ValueError(f"--seeds must be at least {LEAST}: choices are made on one half of them, got {seeds}")
+        raise ValueError(f"--seeds must be at least {LEAST}, one half for selection and one for scores, got {seeds}")
     ours, given, labels = chosen_methods(not full, method)
     chosen, behaviours = chosen_families(families, not full), BEHAVIOURS if greedy else BEHAVIOURS[:2]
     print(f"{len(chosen)} families, {len(ours) + len(given)} methods, {len(step_sizes)} step sizes, {seeds} seeds")
@@ -153,7 +153,7 @@ class Answer:
 
     @cached_property
     def clear(self) -> dict[str, Scored]:
-        """The scores with a problem whose best and worst fixed λ clearly differ."""
+        """The scores with a conclusive difference between best and worst fixed λ on some problem."""
         return {name: each for name, each in self.scores.items() if each.cells}
 
     @cached_property

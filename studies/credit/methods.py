@@ -30,7 +30,7 @@ Methods = dict[str, dict[str, Any]]
 
 
 def on_traces(lambda_source: Any = 1.0, **settings: Any) -> dict[str, Any]:
-    """A method that learns at every step, unless its settings say otherwise."""
+    """Return the settings of a method that by default learns at every step."""
     return {"learner": "expected_sarsa", "lambda_source": lambda_source, "view": "traces", **settings}
 
 
@@ -43,7 +43,7 @@ FIXED: Methods = {
 
 @dataclass(frozen=True)
 class FallingLambda(ctd.LambdaSource):
-    """λ = 1/√k in episode k: the schedule after Kearns and Singh (2000), whose λ falls as values become known."""
+    """λ = 1/√k in episode k: the schedule after Kearns and Singh (2000), in which λ falls as values are learned."""
 
     id, label, group = "falling", "λ = 1/√episode", "null baselines"
     arrays: ClassVar[Mapping[str, str]] = {"episodes": "float64[1]"}
@@ -103,7 +103,7 @@ LABELS = {
 COMPARED = (*(name for name in (*RULES, *NULL) if name != STEPS), *STORED)
 """Methods in the tables of the stored runs."""
 
-# ---- beside a method of yours
+# ---- compared with a user's method
 
 _OPEN = [cls for cls in SOURCES.values() if not (cls.per_component or required_settings(cls))]
 LIBRARY: Methods = {

@@ -81,7 +81,7 @@ def on_common_seeds(runs: Runs, names: Collection[str]) -> Runs:
 
 
 def scored(runs: Runs, fixed: Collection[str] = tuple(FIXED)) -> Scored:
-    """Normalise one score. A method that was run on fewer seeds of a problem than others is left out there.
+    """Normalise one score. A method with fewer seeds of a problem than others is omitted there.
 
     Args:
       fixed: ids of the fixed λs.
@@ -125,7 +125,7 @@ def raw_scores(table: pl.DataFrame) -> dict[str, Runs]:
 
 
 def with_tied(runs: Runs, exponents: Sequence[int]) -> Runs:
-    """λ tied to the step size beside the other methods, from the runs of the two fixed λs that it is.
+    """Add the method "λ tied to the step size" from the runs of its two fixed λs.
 
     Args:
       exponents: of all step sizes, largest first.

@@ -2,8 +2,8 @@
 
 | behaviour | how runs act | score | decision |
 |---|---|---|---|
-| given | by the problem's policy, half uniform, half optimal: every arm sees the same transitions of a seed | values: minus the error of Q, weighted by visits, mean over checkpoints | decisions: exact return of the policy that is greedy in Q, likewise |
-| bonus | ε-greedy with `ReturnBonus`, which does not live on noise | control: mean discounted return of all episodes | 0 |
+| given | by the problem's policy, half uniform, half optimal: every arm sees the same transitions of a seed | values: minus the error of Q, weighted by visits, mean over checkpoints | decisions: exact return of the policy that is greedy in Q, mean over checkpoints |
+| bonus | ε-greedy with `ReturnBonus`, which does not depend on TD errors | control: mean discounted return of all episodes | 0 |
 | greedy | ε-greedy | the same | 0 |
 """  # noqa: E501
 

@@ -1,9 +1,10 @@
-"""Credit with exploration held equal: does one rule assign credit better than every fixed λ, on problems nobody saw?
+"""Credit with exploration held equal: does one rule assign credit better than every fixed λ, on held-out problems?
 
 The rule is lineage traces with half expected TD errors. Three scores keep credit and exploration apart: *values* and
-*decisions* on the same transitions for every method, *control* with a bonus that does not live on noise. Each is
-normalised problem by problem: 0 is the worst and 1 the best fixed λ in hindsight; step sizes and λs are chosen on other
-seeds than those scored. The criterion was registered before any held-out problem was run (`registered.md`).
+*decisions* on the same transitions for every method, *control* with a bonus that does not depend on TD errors. Each
+is normalised problem by problem: 0 is the worst and 1 the best fixed λ with oracle selection. Step sizes and λs are
+selected on other seeds than those scored. The criterion was registered before any held-out problem was run
+(`registered.md`).
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ KEY = ("family", "setting", "behaviour", "arm", "exponent", "seed")
 
 @functools.lru_cache(maxsize=8)
 def problem(family: str, setting: Any) -> tuple[ctd.TransitionTable, SolvedProblem]:
-    """A problem, and what is exactly known of it."""
+    """A problem and its exact quantities."""
     found = FAMILIES[family]
     table = found.problem(setting)
     return table, prepare(table, found.discount)
 
 
 def run(step_size: Any, seed: Any, *, family: str, setting: Any, behaviour: str, **method: Any) -> list[dict[str, Any]]:
-    """Runs: score, and with given behaviour what their greedy policies would earn; −∞ if a run has diverged."""
+    """Runs: score, and for given behaviour the return of the greedy policy; −∞ if a run has diverged."""
     about = FAMILIES[family]
     found = scores(
         *problem(family, setting), behaviour, method, step_sizes=step_size, seeds=seed, threads=1,
@@ -102,7 +103,9 @@ def judged(table: pl.DataFrame, score: str, least_mean: float, least: float) -> 
     """The registered criterion. Args: least_mean: over held-out families. least: of the worst of them."""
     found = found_in(table).get(score)
     if found is None or len(found.by_family(RULE, True)) < LEAST_FAMILIES:
-        return Verdict(NOT_RUN, f"fewer than {LEAST_FAMILIES} held-out families were run or told apart")
+        return Verdict(
+            NOT_RUN, f"fewer than {LEAST_FAMILIES} held-out families with conclusive differences between fixed λs"
+        )
     families, fixed = found.by_family(RULE, True), found.best_fixed(True)
     worst = min(families, key=lambda name: families[name])
     above, mean = found.difference(RULE, fixed, True), found.mean(RULE, True)

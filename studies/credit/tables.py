@@ -78,7 +78,7 @@ def _unclear(results: Mapping[str, Scored], held_out: bool) -> str:
     for score, found in results.items():
         names = [name for name in found.unclear if family_called(name.split()[0]).held_out == held_out]
         lines.append(f"- {score}: {', '.join(names) or 'none'}")
-    return "Problems whose fixed λs are not told apart, left out:\n\n" + "\n".join(lines)
+    return "Problems left out because the differences between fixed λs are inconclusive:\n\n" + "\n".join(lines)
 
 
 def draw(name: str, found: Scored, held_out: bool) -> Figure:

@@ -199,7 +199,7 @@ class HistoryCompressor:
         )
 
     def decompress(self, compressed: Compressed | np.ndarray) -> list[Any]:
-        """The sequence, from what `compress` kept of it: a `Compressed`, or its `items` alone."""
+        """Return the sequence from the result of `compress`: a `Compressed`, or its `items`."""
         alphabet, levels = self._known(), self._trained()
         items = compressed.items if isinstance(compressed, Compressed) else np.asarray(compressed)
         for number in reversed(range(self.levels - 1)):
@@ -212,13 +212,15 @@ class HistoryCompressor:
         known = self._known()
         if unknown := [symbol for symbol in sequence if symbol not in self._number]:
             few = ", ".join(map(repr, known[:8])) + (", …" if len(known) > 8 else "")
-            raise ValueError(f"sequence has {unknown[0]!r}; it takes symbols of the alphabet: {few}")
+            raise ValueError(f"sequence must have symbols of the alphabet, {few}, got {unknown[0]!r}")
         return np.array([*(self._number[symbol] for symbol in sequence), len(known)], np.int32)
 
     def _known(self) -> list[Any]:
         """The alphabet; raises if there is none yet."""
         if self.alphabet is None:
-            raise ValueError("the compressor has no alphabet yet; call fit(sequences), or give alphabet= at the start")
+            raise ValueError(
+                "alphabet must be set before this call, got None; call fit(sequences) or pass alphabet= first"
+            )
         return self.alphabet
 
     def _trained(self) -> tuple[Level, ...]:

@@ -1,4 +1,4 @@
-"""Figure 1 from data: tokens, what the levels predicted, and what went up, for one compressed sequence.
+"""Figure 1 from data: tokens, predictions of the levels, and the symbols passed up, for one compressed sequence.
 
 The paper's figure shows two rows of recurrent states: below, one per token; above, one per token that the lower
 network failed to predict, in red. Here the rows come from a trained `HistoryCompressor`: `figure_data` collects

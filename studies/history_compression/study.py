@@ -114,7 +114,7 @@ def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
 
 
 def main(table: pl.DataFrame) -> pl.DataFrame:
-    """The runs of the comparison, without the variants of the compressor that are stored beside them."""
+    """Return the runs of the comparison, without the stored variants of the compressor."""
     return table.filter(variant="")
 
 

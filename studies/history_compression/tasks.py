@@ -39,7 +39,7 @@ def make_task(name: str, n: int, room: int) -> Task:
     """The task of this name with N = n. Args: room: length of the arrays, at least n + 2."""
     check_choice("name", name, TASKS)
     if n < 2 or room < n + 2:
-        raise ValueError(f"n and room must be from 2 and from n + 2, got {n} and {room}")
+        raise ValueError(f"n must be at least 2 and room at least n + 2, got n={n}, room={room}")
     kinds = np.full((2, room), ALPHABET, np.int32)
     for kind, row in enumerate(kinds):
         row[: n + 1] = [FIRST[kind], *(CYCLE[j % 4] for j in range(n - 1)), LABELS[kind]]

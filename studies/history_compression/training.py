@@ -229,7 +229,7 @@ def _cut(x: jax.Array, at: jax.Array, width: int) -> jax.Array:
 
 
 def _whole_windows(items: jax.Array, window: int) -> jax.Array:
-    """Items with room for a whole number of windows."""
+    """Items padded to a whole number of windows."""
     missing = -items.shape[1] % window
     return jnp.pad(items, ((0, 0), (0, missing), (0, 0)))
 
@@ -253,7 +253,7 @@ def train_runs(
 def map_runs(function: Any, *arguments: Any) -> Any:
     """`jax.vmap` over runs, with the same bits for a run however many there are.
 
-    A single run has a copy of itself beside it: without a batch axis, XLA's products on a CPU round differently.
+    A single run is computed twice: without a batch axis, XLA's products on a CPU round differently.
     """
     if jax.tree.leaves(arguments)[0].shape[0] > 1:
         return jax.vmap(function)(*arguments)

@@ -183,7 +183,7 @@ CLAIMS = (
 
 
 def tables(table: pl.DataFrame) -> dict[str, str]:
-    """Table 1 and Table 5 beside the paper's, and the runs from the scalar reward."""
+    """Our Tables 1 and 5 with the paper's, and the runs from the scalar reward."""
     found = results(table)
     shown = {"results": paper.results_table(found), "step-sizes": paper.step_size_table(found)}
     shown |= {"early": paper.reduced_table(found)} if found.reduced else {}

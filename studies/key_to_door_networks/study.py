@@ -29,15 +29,15 @@ from studies.runner.text import markdown
 KEY = ("coin", "arm", "step_size", "seed")
 ROUNDS, EPISODES, ROUND = 157, 5_024, 32
 LATE = 16
-"""The last so many rounds: some 500 episodes at ε = 0.1."""
+"""Number of last rounds: about 500 episodes at ε = 0.1."""
 LAMBDAS = (0.0, 0.25, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 STEP_SIZES = (3e-4, 1e-3, 3e-3, 1e-2)
 COINS = (0.25, 0.5, 1.0)
-"""What a coin pays, in units of the treasure; the paper's is ¼."""
+"""Rewards of a coin, in units of the treasure; the paper's is ¼."""
 
 
 class Seeds(NamedTuple):
-    """Seeds on which step sizes are chosen, seeds that are judged, and the fixed λs that had been tried by then."""
+    """Seeds on which step sizes are chosen, seeds that are judged, and the fixed λs included by then."""
 
     tuned: range
     judged: range
@@ -119,7 +119,7 @@ def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
 
 
 def arms_of(seeds: Seeds, start: str = "") -> list[str]:
-    """The methods that ran with these seeds, of those whose names begin so: fixed λs of "one" or "heads"."""
+    """Return the methods with runs for these seeds; with `start`, the fixed λs whose names begin with it."""
     found = [name for name, (_, source, value) in ARMS.items() if source != "fixed" or value in seeds.lambdas]
     return [name for name in found if name.startswith(start) and (not start or ARMS[name][1] == "fixed")]
 
@@ -253,7 +253,7 @@ CLAIMS = (
 
 
 def tables(table: pl.DataFrame) -> dict[str, str]:
-    """Every method, best first, for both rounds of seeds; a column for what coins pay. Quick runs: a mean."""
+    """Every method, best first, for both rounds of seeds; a column per reward of a coin. Quick runs: a mean."""
     if table["seed"].to_numpy().max() < FIRST.judged.start:
         means = table.group_by("arm", maintain_order=True).agg(pl.mean("score")).rows()
         return {"results": markdown(("method", "treasure"), [(LABELS[arm], f"{mean:.2f}") for arm, mean in means])}
@@ -281,7 +281,7 @@ def results(table: pl.DataFrame, seeds: Seeds) -> str:
 
 
 def figure(table: pl.DataFrame) -> Figure:
-    """Share of episodes with treasure of every method and judged seed; the first seeds where others are missing."""
+    """Share of episodes with treasure of every method and judged seed; the first seeds if others are missing."""
     drawn, axes = plots.new_figure(height=4.6)
     found = {}
     for arm, seeds in itertools.product(ARMS, (FIRST, AGAIN)):

@@ -32,11 +32,11 @@ FIXED, EACH, WRONG, WHOLE = "fixed", "each", "wrong", "whole"
 
 @dataclass(frozen=True)
 class Arm:
-    """What distinguishes methods.
+    """Settings of a method.
 
     Args:
       heads: "one"; "given": one per part of the reward, which is given; "learned": the same, from the scalar reward, by
-        ridge regression of the reward on the components that it pays for, with all that was seen.
+        ridge regression of the reward on its components, with all transitions so far.
       source: of λ. "fixed": a number. "each": the expected probability of the next value of a head's own component.
         "wrong": that of another component, the next in a circle. "whole": the probability of the whole next state, the
         paper's.
@@ -47,7 +47,7 @@ class Arm:
 
     @property
     def outputs(self) -> int:
-        """How many heads there are."""
+        """Number of heads."""
         return 1 if self.heads == ONE else len(PARTS)
 
 
@@ -138,7 +138,7 @@ def lambdas_of(arm: Arm, fixed: Any, model: Any, states: Any, pi: Any) -> Any:
 
 
 def learn(loss: Any, rate: Any, params: Any, moments: Any, data: Any, key: Any) -> Any:
-    """Eight Adam steps, each on an eighth of what was seen, in random order. Args: data: arrays that lead with rows."""
+    """Eight Adam steps, each on a random eighth of the transitions. Args: data: arrays that lead with rows."""
     adam = optax.scale_by_adam()
     rows = jax.random.permutation(key, ROUND * HORIZON).reshape(STEPS, -1)
 
@@ -206,6 +206,6 @@ def run_many(arm: Arm, rounds: int, coin: Any, fixed: Any, rates: Any, seeds: An
     """Many runs as one program: treasure, mean λ of the treasure's head and of the first; float32[runs, rounds] each.
 
     Args:
-      coin: what a coin pays. fixed: λ where it is fixed. rates, seeds: one of each per run.
+      coin: reward of a coin. fixed: λ of a source "fixed". rates, seeds: one of each per run.
     """
     return jax.vmap(lambda rate, seed: one_run(arm, rounds, coin, fixed, rate, seed))(rates, seeds)

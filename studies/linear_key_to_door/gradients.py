@@ -120,7 +120,7 @@ def add_entropy(change, states, policies, weight):
 
 @njit(cache=True, nogil=True)
 def count_hindsight(hindsight, seen, mean_reward, visits, states, actions, rewards, objects, discount, least):
-    """h and r̂ with one more episode: u that comes k steps after s counts γ^k."""
+    """Update h and r̂ with one more episode: u at k steps after s counts γ^k."""
     for t in range(states.size):
         s, a = states[t], actions[t]
         visits[s, a] += 1.0

@@ -246,7 +246,7 @@ def tables(table: pl.DataFrame) -> dict[str, str]:
 
 
 def reach_table(table: pl.DataFrame) -> str:
-    """The longest corridor per arm and maze, beside the longest published."""
+    """Table of the longest corridor per arm and maze, and the longest published."""
     rows: list[tuple[str, ...]] = [("published: transformer with DQN", f"{LONGEST['passive']:,}", "does not help")]
     for arm, label in (LABELS | NETWORKS).items():
         cells = []

@@ -18,7 +18,7 @@ LUCK = ("0.95-luck-4", "0.95-luck-16", "1.0-luck-4", "1.0-luck-16", "value-luck-
 MATURITY = ("0.5-mature", "0.8-mature", "value-mature", "expected-mature")
 BOTH = ("value-mature-luck-16",)
 ADDED = (*LUCK, *MATURITY, *BOTH)
-"""Arms with luck, maturity or both; before the first "-" is the same λ without them."""
+"""Arms with averaged TD errors, maturity or both; the name before the first "-" is the same λ without them."""
 PLAIN = ("value", "expected")
 """Sources without either; fixed λs not counted."""
 GROUPS = ((*LUCK, *MATURITY[:-1], *BOTH, "value"), ("expected", "expected-mature"))
@@ -26,7 +26,7 @@ GROUPS = ((*LUCK, *MATURITY[:-1], *BOTH, "value"), ("expected", "expected-mature
 
 
 class Pair(NamedTuple):
-    """An arm beside the same λ without luck or maturity: means over tasks, and on how many it is better or worse."""
+    """Comparison of an arm with its λ alone: means over tasks, and numbers of tasks with better and worse results."""
 
     status: str
     ours: Estimate
@@ -36,7 +36,7 @@ class Pair(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The means, and on how many tasks they differ."""
+        """The means, and the numbers of tasks with a difference."""
         return f"{self.ours.value:.3f} against {self.theirs.value:.3f} (tasks {self.better} ▲ {self.worse} ▼)"
 
     @property
@@ -50,7 +50,7 @@ class LuckResults(AgentResults):
 
     @cached_property
     def pairs(self) -> dict[str, Pair]:
-        """Arm → comparison with the same λ without luck or maturity."""
+        """Arm → comparison with its λ alone."""
         return {arm: judge_pair(self.scores, arm, arm.partition("-")[0]) for arm in ADDED}
 
 

@@ -1,4 +1,4 @@
-"""The memory of agents: a recurrent percept model, trained on the same stream, and what values read of it.
+"""The memory of agents: a recurrent observation model, trained on the same stream, and its features for values.
 
     state   the critic reads the percept and the recurrent state h_t
     kept    the critic reads the percept and the last kept percepts: those to which the model gave a probability below
@@ -9,7 +9,7 @@ alike now. The recurrent state reads the whole history:
 
     h_t = GRU(h_{t−1}, x_t, a_{t−1}),   P̂(x_{t+1} | h_t, x_t, a) = Π_i softmax_i(head(x_t, h_t, a))
 
-The head is that of `DeepPercepts`, with h_t beside x_t. The model learns from windows of consecutive transitions, by
+The head is that of `DeepPercepts` with inputs h_t and x_t. The model learns from windows of consecutive transitions, by
 back-propagation within the window; the state at the beginning of a window is taken as given. First biases of the update
 gate are the logarithms of numbers uniform on 1..horizon, so that units forget at different speeds, some very slowly
 (Tallec and Ollivier 2018). No gradient of the critic reaches the model. It learns to predict percepts and nothing

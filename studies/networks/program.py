@@ -1,6 +1,6 @@
 """One compiled program: an agent on a task with every source of a group, all step sizes and all seeds.
 
-A run depends on its seed, its step size and its λ source only, not on the runs beside it. It computes the λ of every
+A run depends on its seed, its step size and its λ source only, not on other runs. It computes the λ of every
 source of its group and uses one (`DeepSwitch`). An arm "NAME-luck-M" has the λ of NAME, and TD errors that are means
 over M draws of the simulator.
 """
@@ -108,6 +108,6 @@ def _means(tally: Any) -> dict[str, np.ndarray]:
 
 
 def parts_of(name: str) -> tuple[str, int]:
-    """The source of an arm and the number of draws per TD error: ("0.95", 4) of "0.95-luck-4"."""
+    """The source of an arm and the number of samples per TD error: ("0.95", 4) of "0.95-luck-4"."""
     source, _, draws = name.partition("-luck-")
     return source, int(draws or 1)

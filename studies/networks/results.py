@@ -62,7 +62,7 @@ class AgentResults:
 
 
 def agents_of(frame: pl.DataFrame, needed: set[str]) -> dict[str, AgentResults]:
-    """Every agent of a part. Tasks on which it lacks an arm that is needed are left out."""
+    """Every agent of a part. Tasks without a required arm are omitted."""
     found: dict[str, Any] = {}
     for (agent, task, arm), rows in frame.group_by("agent", "task", "arm", maintain_order=True):
         found.setdefault(agent, {}).setdefault(task, {})[arm] = judged_runs(rows, ("score", "final", "step_size"))

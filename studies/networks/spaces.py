@@ -71,7 +71,7 @@ def _flat(array: jax.Array, axes: int) -> jax.Array:
 
 @dataclass(frozen=True)
 class Continuous:
-    """Observations float[D]; each dimension is cut into equal codes, the outermost hold what is beyond.
+    """Observations float[D]; each dimension is divided into equal codes, the outermost include values beyond.
 
     `bins` is how many: one number, or one per dimension.
     """

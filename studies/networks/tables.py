@@ -27,7 +27,7 @@ from studies.runner.plots import legend_below
 from studies.runner.text import markdown
 
 COLOURS = {"value-kernel": "#0072B2", "expected": "#009E73", "realised": "#D55E00", "true-kernel": "#CC79A7"}
-"""Arms beside the line of fixed λ."""
+"""Colours of arms other than fixed λ."""
 KINDS = {
     "a choice, much later its verdict, noisy rewards": ("umbrella", "gymnax-umbrella"),
     "the same among many irrelevant random observations": ("umbrella-distractors", "gymnax-umbrella-distractors"),
@@ -37,7 +37,7 @@ KINDS = {
     "nothing random, dense reward": ("cart-pole",),
     "nothing random, reward at a goal": ("xland-door-key",),
 }
-"""Tasks by kind. Put together after the data, from what the tasks are."""
+"""Tasks by kind, grouped after the data by their descriptions."""
 SHUFFLES = 20
 _FIXED, _USUAL = tuple(map(str, FIXED)), str(USUAL)
 _ALL = (*_FIXED, *LEARNED, *TRUE)

@@ -19,7 +19,7 @@ INDEX = ("arm", "step_size", "seed", "episode")
 
 
 class NotRun(ValueError):
-    """Runs that a claim or a table needs are not there."""
+    """Runs that a claim or a table requires are missing."""
 
 
 class Published(NamedTuple):
@@ -67,7 +67,7 @@ class ArmRuns:
     def at(self, episode: int | None = None, column: str = "score") -> np.ndarray:
         """float64[E, S] at a checkpoint; None is the last."""
         if episode is not None and episode not in self.episodes:
-            raise NotRun(f"episode {episode}: there are checkpoints at {self.episodes.tolist()}")
+            raise NotRun(f"episode must be a checkpoint, one of {self.episodes.tolist()}, got {episode}")
         index = -1 if episode is None else int(np.searchsorted(self.episodes, episode))
         return self.columns[column][:, :, index]
 
@@ -135,12 +135,12 @@ class Results:
 
     @cached_property
     def reduced(self) -> tuple[str, ...]:
-        """Arms whose runs are shorter than those of the others: not to be compared at the end."""
+        """Arms with shorter runs than the others, not compared at the end."""
         return tuple(arm for arm, runs in self.arms.items() if runs.length < self.length)
 
     @cached_property
     def seeds(self) -> int:
-        """Seeds of the arm that has most."""
+        """Largest number of seeds of an arm."""
         return max((len(runs.seeds) for runs in self.arms.values()), default=0)
 
     @cached_property
@@ -149,12 +149,12 @@ class Results:
         return {arm: least(runs, mean_sd(self.loss(arm))[0]) for arm, runs in self.arms.items()}
 
     def read(self, arm: str) -> np.ndarray:
-        """float64[E, S]: the scores that selection reads; the last ones where the runs lack its checkpoint."""
+        """float64[E, S]: scores for selection; the last ones if the runs lack its checkpoint."""
         runs, at = self.arms[arm], self.select_at.get(arm)
         return runs.at(at if at in runs.episodes else None)
 
     def loss(self, arm: str) -> np.ndarray:
-        """float64[E, S]: what selection minimises the mean of."""
+        """float64[E, S]: loss; selection minimises its mean."""
         return self.read(arm) if self.truth is None else (self.read(arm) - self.truth) ** 2
 
     @cached_property
@@ -169,13 +169,13 @@ class Results:
     def runs(self, arm: str) -> ArmRuns:
         """Runs of full length of an arm. NotRun if there are none, or all runs are shorter than the study's."""
         if self.length < self.episodes:
-            raise NotRun(f"runs are shorter ({self.length:,} episodes) than the protocol says")
+            raise NotRun(f"runs have {self.length:,} episodes, the protocol requires {self.episodes:,}")
         if arm not in self.present:
             raise NotRun(f"no runs of full length: {self.labels[arm]}")
         return self.arms[arm]
 
     def together(self, *arms: str) -> list[ArmRuns]:
-        """The runs of several arms, of the seeds that all have: what paired tests need."""
+        """Return the runs of several arms for their common seeds, as paired tests require."""
         return shared(*map(self.runs, arms))
 
     def at_selected(self, arm: str, column: str = "score") -> np.ndarray:
@@ -183,7 +183,7 @@ class Results:
         return self.runs(arm).of_size(self.selected[arm], column)
 
     def selected_together(self, *arms: str) -> list[np.ndarray]:
-        """float64[S, K] of several arms, each at its selected step size, over the seeds that all have."""
+        """float64[S, K] of several arms, each at its selected step size, over their common seeds."""
         return [runs.of_size(self.selected[arm]) for arm, runs in zip(arms, self.together(*arms), strict=True)]
 
     def with_seeds(self, count: int) -> Results:
@@ -191,7 +191,7 @@ class Results:
         return replace(self, arms={arm: runs.only(range(count)) for arm, runs in self.arms.items()})
 
     def until(self, episode: int) -> Results:
-        """The beginning of every run, up to a checkpoint; arms without that checkpoint are left out."""
+        """The beginning of every run, up to a checkpoint; arms without that checkpoint are omitted."""
         kept = {arm: runs.until(episode) for arm, runs in self.arms.items() if episode in runs.episodes}
         return replace(self, arms=kept, episodes=episode)
 
@@ -203,7 +203,7 @@ def preferred(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def shared(*runs: ArmRuns) -> list[ArmRuns]:
-    """The same runs, of the seeds that all of them have."""
+    """The same runs, restricted to common seeds."""
     seeds = set.intersection(*(set(part.seeds.tolist()) for part in runs))
     return [part.only(seeds) for part in runs]
 

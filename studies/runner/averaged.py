@@ -1,10 +1,10 @@
-"""Traces with step sizes of 1/n: values are averages of the targets seen, not mixtures with what they were at first.
+"""Traces with step sizes of 1/n: values are averages of the targets, without the weight of initial values.
 
     e ← γ λ_t e;   e(row_t) ← e(row_t) + 1;   n(row_t) ← n(row_t) + 1
     Q(row) ← Q(row) + max(α, 1/n(row)) δ_t e(row)
 
-α is the least step size: the smaller it is, the longer the plain average is taken. With α near 0, state values and no
-state twice in an episode, this is the family of Sutton and Singh (1994), see `learners.sutton_singh`:
+α is the minimum step size: the smaller it is, the longer the value is a plain average. With α near 0, state values and
+no state twice in an episode, this is the family of Sutton and Singh (1994), see `learners.sutton_singh`:
 
 | λ source | algorithm |
 |---|---|
@@ -17,7 +17,7 @@ state twice in an episode, this is the family of Sutton and Singh (1994), see `l
     δ_t' = δ_t + γ (n(row_t,row_{t+1}) − 1) [Q(row_{t+1}) − Q(row_{t+1},row_t)]
 
 where Q(row_{t+1},row_t) is the value that row_{t+1} had at the end of the latest episode with that transition. With
-SARSA a row is a pair of state and action.
+SARSA a row is a state–action pair.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class CorrectedTrace(NamedTuple):
         return zeros(cls, sizes, entries=Trace.empty(rows, components, capacity), counts=counts)
 
     def with_room(self, pairs: int) -> CorrectedTrace:
-        """The same traces with room for `pairs` more pairs, between two episodes."""
+        """Return the traces enlarged for `pairs` more pairs, between two episodes."""
         if self.counts.room >= pairs:
             return self
         counts = self.counts.grown(self.counts.head.size, 2 * self.counts.pairs.shape[0] + pairs)

@@ -31,7 +31,7 @@ NOT_SHOWN, NOT_TESTABLE, NOT_RUN = "not shown", "not testable", "not run"
 STATUSES = (HOLDS, IN_PART, FAILS, NOT_SHOWN, NOT_TESTABLE, NOT_RUN)
 LEVEL = 0.05
 RELIABLE = 0.9  # a learner is reliable if at least this share of its runs learns
-MANY = 10  # … or if all of this many runs do
+MANY = 10  # … or if all of its runs learn and there are at least this number
 SEVERAL = 3  # "across several learning rates"
 
 
@@ -69,7 +69,7 @@ class Judged(NamedTuple):
 
 
 def source(text: str, *, controls: tuple[str, ...] = ()) -> Callable[[Claim], Claim]:
-    """Note where the paper has a claim, or "ours".
+    """Decorator: record the place of a claim in the paper, or "ours".
 
     Args:
       controls: names of the claims that must hold too before this one means what it seems to say.
@@ -83,7 +83,7 @@ def source(text: str, *, controls: tuple[str, ...] = ()) -> Callable[[Claim], Cl
 
 
 def make_claim(name: str, text: str, criterion: str, judge: Claim, where: str = "ours") -> Claim:
-    """A claim that is made in a loop, say one for every agent. Args: where: the paper has it, or "ours"."""
+    """Define a claim in a loop, such as one per agent. Args: where: its place in the paper, or "ours"."""
 
     def claim(table: Any) -> Verdict:
         return judge(table)
@@ -93,7 +93,7 @@ def make_claim(name: str, text: str, criterion: str, judge: Claim, where: str = 
 
 
 def judged(claims: Iterable[Claim], table: Any) -> list[Judged]:
-    """Every claim, judged by a table; not run where runs are missing."""
+    """Judge every claim by a table; "not run" if runs are missing."""
     found = []
     for claim in claims:
         parts = inspect.getdoc(claim).split("\n\n")  # type: ignore[union-attr]
@@ -135,14 +135,14 @@ def interval_text(values: np.ndarray) -> tuple[float, float, str]:
 
 
 def inside(low: float, high: float, least: float, most: float) -> str:
-    """Holds if the interval lies within [least, most], fails if it lies outside, else it is not shown."""
+    """Holds if the interval is inside [least, most], fails if it is outside, else "not shown"."""
     if least <= low and high <= most:
         return HOLDS
     return FAILS if high < least or low > most else NOT_SHOWN
 
 
 def within(values: np.ndarray, least: float, most: float, text: str = "{}") -> Verdict:
-    """Whether the interval of the mean over seeds lies within [least, most]. Args: text: {} stands for the interval."""
+    """Whether the interval of the mean over seeds is in [least, most]. Args: text: {} is replaced by the interval."""
     low, high, interval = interval_text(values)
     status = inside(low, high, least, most)
     seen = f"a mean {number_text(detectable_mean(values))} from the limit" if status == NOT_SHOWN else ""
@@ -166,7 +166,7 @@ def smaller(ours: np.ndarray, others: Mapping[str, np.ndarray], text: str = "{}"
 
 
 def seen(status: str, differences: Sequence[np.ndarray], tests: int) -> str:
-    """The effect that paired tests would have shown, where the status is "not shown"."""
+    """Return the effect that paired tests would have shown, if the status is "not shown"."""
     if status != NOT_SHOWN:
         return ""
     largest = max(detectable_mean(values, tests=tests) for values in differences)
@@ -211,12 +211,12 @@ def none_reliable(results: Results, arms: Sequence[str]) -> Verdict:
 
 
 def best_across_step_sizes(results: Results, arm: str) -> Verdict:
-    """At how many step sizes an arm beats the best fixed λ there."""
+    """Judge the number of step sizes at which an arm beats the best fixed λ."""
     ours, *others = results.together(arm, *(name for name in results.fixed if name in results.present))
     p_values, gaps, unclear = [], [], []
     for i, step_size in enumerate(ours.step_sizes):
-        rivals = [runs.at()[runs.step_sizes == step_size][0] for runs in others if step_size in runs.step_sizes]
-        best = min(rivals, key=lambda values: float(mean_sd(values)[0]))
+        fixed = [runs.at()[runs.step_sizes == step_size][0] for runs in others if step_size in runs.step_sizes]
+        best = min(fixed, key=lambda values: float(mean_sd(values)[0]))
         p_values.append(paired_test(ours.at()[i], best))
         gaps.append(float(mean_sd(ours.at()[i])[0] - mean_sd(best)[0]))
         unclear.append(ours.at()[i] - best)

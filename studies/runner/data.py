@@ -27,19 +27,19 @@ STORED = {"compression": "zstd", "compression_level": 19}
 
 
 def known() -> list[str]:
-    """The studies there are."""
+    """Return the ids of all studies."""
     return sorted(path.parent.name for path in HERE.glob("*/study.py"))
 
 
 def load_studies(ids: Sequence[str] = ()) -> dict[str, ModuleType]:
     """{id: module} of these studies, or of all."""
     if unknown := sorted(set(ids) - set(known())):
-        sys.exit(f"no study {', '.join(unknown)}; there are {', '.join(known())}")
+        sys.exit(f"ID must be one of {', '.join(known())}, got {', '.join(unknown)}")
     return {name: importlib.import_module(f"{HERE.name}.{name}.study") for name in ids or known()}
 
 
 def folder(study: ModuleType) -> Path:
-    """The folder of a study."""
+    """Return the folder of a study."""
     return Path(str(study.__file__)).parent
 
 
@@ -75,10 +75,10 @@ def provenance(study: ModuleType) -> list[dict[str, Any]]:
 
 
 def store(study: ModuleType, table: pl.DataFrame, command: str) -> int:
-    """Add new rows to the stored ones; returns their number. Rows that are stored stay as they are.
+    """Add new rows to the stored ones; return their number. Stored rows are unchanged.
 
     Raises:
-      ValueError: if a row is stored with other values. Nothing is written then.
+      ValueError: if a row is stored with other values. Nothing is written in that case.
     """
     path, keys = folder(study) / "runs.parquet", list(study.KEY)
     old = pl.read_parquet(path) if path.exists() else table.clear()
@@ -87,9 +87,7 @@ def store(study: ModuleType, table: pl.DataFrame, command: str) -> int:
     columns = [name for name in old.columns if name in table.columns]
     one, two = (part.select(columns).sort(keys) for part in both)
     if not one.equals(two):
-        raise ValueError(
-            f"runs of {folder(study).name} must be the stored ones where these exist: {different(one, two)}"
-        )
+        raise ValueError(f"runs of {folder(study).name} must equal the stored ones: {different(one, two)}")
     new = table.join(old, on=keys, how="anti")
     if new.height:
         write_table(path, pl.concat([old, new], how="diagonal_relaxed"), **STORED)
@@ -100,7 +98,7 @@ def store(study: ModuleType, table: pl.DataFrame, command: str) -> int:
 
 
 def different(one: pl.DataFrame, two: pl.DataFrame) -> str:
-    """The columns in which two tables differ, in words."""
+    """Return the difference between two tables as text."""
     if one.height != two.height:
         return f"{one.height:,} rows and {two.height:,}"
     names = [name for name in one.columns if not one[name].equals(two[name], null_equal=True)]

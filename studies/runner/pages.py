@@ -21,7 +21,7 @@ from studies.runner.text import markdown
 
 
 def fill(pages: Mapping[Path, str], texts: Mapping[str, str]) -> dict[Path, str]:
-    """The pages with every text between its markers, <!-- name --> and <!-- /name -->, which one of them has."""
+    """Fill every text between its markers, <!-- name --> and <!-- /name -->, which exactly one page has."""
     filled = dict(pages)
     for name, text in texts.items():
         marks, found = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL), 0
@@ -35,7 +35,7 @@ def fill(pages: Mapping[Path, str], texts: Mapping[str, str]) -> dict[Path, str]
 
 
 def evidence(claim: Judged, others: Sequence[Judged]) -> str:
-    """The numbers of a verdict, and the verdicts of its controls."""
+    """Return the numbers of a verdict, and the verdicts of its controls."""
     controls = [each for each in others if each.name in claim.controls]
     more = [f"Control, {each.verdict.status}: {each.claim}" for each in controls]
     return " ".join([claim.verdict.text, *more])
@@ -70,7 +70,7 @@ def is_of_the_paper(claim: Claim) -> bool:
 
 
 def texts_of(study: ModuleType, table: Any, claims: Sequence[Judged] | None = None) -> dict[str, str]:
-    """All texts between markers of a page."""
+    """Return all texts between the markers of a page."""
     found = judged(study.CLAIMS, table) if claims is None else claims
     return {**({"verdicts": verdicts(found)} if study.CLAIMS else {}), **study.tables(table)}
 
@@ -82,7 +82,7 @@ def figures_of(study: ModuleType, table: Any) -> dict[str, Figure]:
 
 
 def pages_of(study: ModuleType, table: Any) -> dict[Path, tuple[str, str]]:
-    """A study's page and those beside it, as they are, and as they should be."""
+    """Return the study's pages, each with its present and its generated text."""
     before = {path: path.read_text("utf-8") for path in sorted(data.folder(study).glob("*.md"))}
     after = fill(before, texts_of(study, table))
     return {path: (text, after[path]) for path, text in before.items()}

@@ -1,4 +1,4 @@
-"""Tables that several studies have: the paper's numbers beside ours."""
+"""Tables for several studies: the paper's numbers and ours."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def scores(results: Results, arm: str) -> np.ndarray | None:
 
 
 def score_cells(results: Results, arm: str) -> list[str]:
-    """Mean ± sd and the step size it was reached with."""
+    """Mean ± sd and the step size used."""
     values = scores(results, arm)
     if values is None:
         return [why_not(results, arm), "–"]
@@ -64,7 +64,7 @@ def interval_cells(results: Results, arm: str) -> list[str]:
 
 
 def replay_cell(results: Results, arm: str) -> str:
-    """Central 95 % of what ten seeds would report, and whether the paper's number lies inside."""
+    """Central 95 % of the means of ten seeds, and whether the paper's number is inside."""
     if arm not in results.present:
         return "–"
     runs, number = results.arms[arm], results.paper.get(arm)
@@ -74,14 +74,14 @@ def replay_cell(results: Results, arm: str) -> str:
 
 
 def why_not(results: Results, arm: str) -> str:
-    """The reason why an arm has no score."""
+    """Return the reason for a missing score."""
     return "reduced size, see below" if arm in results.reduced else NOT_RUN
 
 
 def step_size_table(results: Results) -> str:
-    """Selected step sizes beside the paper's, and how often ten seeds would select the paper's.
+    """Table of our selected step sizes, the paper's, and the share of ten-seed selections that give the paper's.
 
-    Where selection is by squared error, the other reading of that (App. A.1), the error of the mean, has a column.
+    If selection is by squared error, its other reading (App. A.1), the error of the mean, has a column.
     """
     many, small = results.seeds > PAPER_SEEDS, results.with_seeds(PAPER_SEEDS)
     few = seeds_text(min(PAPER_SEEDS, results.seeds))
@@ -116,7 +116,7 @@ def step_size_cells(results: Results, small: Results, arm: str) -> list[str]:
 
 
 def reduced_table(results: Results) -> str:
-    """Arms that ran at a reduced size, beside all others at the last checkpoint that they share."""
+    """Table of arms that ran at a reduced size, and all others at the last common checkpoint."""
     rows = []
     for episode in results.early:
         beginning = results.until(episode)

@@ -1,4 +1,4 @@
-"""Figures: one look for all studies, and the plots that several have. The same runs give the same bytes.
+"""Figures: one style for all studies, and the plots that several share. The same runs give the same bytes.
 
 Colours are the Okabe–Ito palette, and viridis for a grid of fixed λs; arms also differ in markers.
 """
@@ -30,11 +30,11 @@ CROWDED = 6
 """A plot with more lines than this has the fixed λs in a panel of their own."""
 
 SMALL = {"xtick.labelsize": 7, "ytick.labelsize": 7, "legend.fontsize": 7, "svg.fonttype": "none"}
-"""Beside the look of the library's figures: smaller labels, and text as text."""
+"""Changes to the style of the library's figures: smaller labels, and text as text."""
 
 
 class Look(NamedTuple):
-    """Look of an arm."""
+    """Style of an arm."""
 
     color: str
     marker: str
@@ -127,7 +127,7 @@ def powers_of_ten(axis: Any) -> None:
 
 
 def thinned(episodes: np.ndarray, until: int) -> np.ndarray:
-    """Checkpoints to draw, bool[K]: those up to `until`, thinned where some lie much closer than others."""
+    """Checkpoints to draw, bool[K]: those up to `until`, thinned if some are much closer than others."""
     inside = episodes <= until
     gaps = np.diff(episodes[inside], prepend=0)
     if gaps.max() <= 3 * gaps.min():

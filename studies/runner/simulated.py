@@ -1,4 +1,4 @@
-"""Runs of the simulation as columns: regretful episodes and returns at every checkpoint, and what networks report."""
+"""Runs of the simulation as columns: regretful episodes and returns per checkpoint, and diagnostics of networks."""
 
 from __future__ import annotations
 

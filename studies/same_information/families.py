@@ -42,7 +42,7 @@ def _sometimes_over(rows: Rows, chance: float) -> Rows:
 
 @_new("selling", "When to sell", dial="days", settings=(8, 20), episodes=1_000)
 def selling(*, days: int, levels: int = 7) -> TransitionTable:
-    """A price that goes up or down by chance for so many days: sell now or wait; waiting costs a little.
+    """A price that rises or falls at random for n days: sell now or wait; waiting costs a little.
 
     On the last day it is sold for what it brings.
     """
@@ -60,7 +60,7 @@ def selling(*, days: int, levels: int = 7) -> TransitionTable:
 
 @_new("commute", "A way to work", dial="stations", settings=(6, 14), episodes=800)
 def commute(*, stations: int, late: int = 6) -> TransitionTable:
-    """So many stations, a slow line that is on time and a fast one that is often late; one may change at every station.
+    """n stations, a slow line that is on time and a fast one that is often late; one may change at every station.
 
     A day too late costs as much as three delays; being early pays a little for every quarter of an hour.
     """
@@ -103,7 +103,7 @@ def queue(*, arrivals: float, room: int = 10, over: float = 0.03) -> TransitionT
 
 @_new("maze", "A maze", dial="side", settings=(4, 6), episodes=250, discount=0.98)
 def maze(*, side: int) -> TransitionTable:
-    """A maze without loops and without chance, so many cells a side; the exit pays 1, each step costs a little."""
+    """A deterministic maze without loops, n × n cells; the exit pays 1, each step costs a little."""
     rng = np.random.default_rng([31, side])
     cells = list(product(range(side), range(side)))
     joined: dict[tuple[int, int], set[int]] = {cell: set() for cell in cells}
@@ -132,7 +132,7 @@ def maze(*, side: int) -> TransitionTable:
 
 @_new("exam", "An exam", dial="days", settings=(6, 12), episodes=1_000)
 def exam(*, days: int, strength: int = 4) -> TransitionTable:
-    """So many days to an exam: learn, learn hard or rest. What is known decides, by chance, whether one passes.
+    """n days to an exam: learn, learn hard or rest. The probability of passing depends on the knowledge.
 
     Learning hard tires; who is tired forgets. Nothing is paid before the exam.
     """
@@ -188,9 +188,9 @@ def gamble(*, goal: int, win: float = 0.45) -> TransitionTable:
 
 @_new("pursuit", "A pursuit", dial="places", settings=(7, 15), episodes=500, discount=0.97)
 def pursuit(*, places: int) -> TransitionTable:
-    """A guard and a thief on a ring of so many places: forward, back or wait. The thief moves by chance.
+    """A guard and a thief on a ring of n places: forward, back or wait. The thief moves at random.
 
-    Catching pays 1, a step costs a little. The thief rests where there is a bed.
+    Catching pays 1, a step costs a little. The thief rests at a bed.
     """
     beds = set(np.random.default_rng([32, places]).choice(places, 2, replace=False).tolist())
 

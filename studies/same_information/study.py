@@ -128,7 +128,7 @@ def results(table: pl.DataFrame) -> Results:
 
 
 def best_fixed(found: Scored, share: float) -> str:
-    """The single fixed λ with this share whose mean is largest, chosen in hindsight."""
+    """Return the single fixed λ with this share and the largest mean (oracle selection)."""
     return max((n for n in (named(rule, share) for rule in FIXED) if n in found.methods()), key=found.mean)
 
 
@@ -252,7 +252,7 @@ def tables(table: pl.DataFrame) -> dict[str, str]:
 
 
 def answers(found: Results, seeds: int) -> str:
-    """The rule beside the opponent with the same information, a sentence per score."""
+    """Compare the rule with the opponent that has the same information, one sentence per score."""
     lines = []
     for k, score in ((1, "values"), (2, "decisions"), (9, "control")):
         one, part = found.compared[k], found.scored[score]
@@ -399,7 +399,7 @@ def by_family(found: Results) -> str:
 
 
 def left_out(found: Results) -> str:
-    """Problems whose fixed λs do not differ clearly."""
+    """Problems in which differences between fixed λs are inconclusive."""
     lines = [f"- {score}: {', '.join(part.unclear) or 'none'}" for score, part in found.scored.items()]
     return "\n".join(lines)
 

@@ -17,10 +17,10 @@ ByTask = dict[str, dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Judged:
-    """Scores judged by one rule: the gate, or training beside one critic.
+    """Scores judged by one rule: the screening test, or training with one critic.
 
     Args:
-      scores: of all arms. permuted: of those that have a control, with their λs permuted.
+      scores: of all arms. permuted: of arms with a control, with their λs permuted.
     """
 
     scores: ByTask
@@ -104,8 +104,8 @@ def numbers(judged: Judged, arm: str) -> str:
     """Verdict and differences on every task."""
     texts = []
     for task in judged.scores:
-        rivals = {"the best fixed λ": judged.gain(task, arm), "its own λs permuted": judged.order(task, arm)}
-        parts = (f"minus {name} {signed(estimate)}" for name, estimate in rivals.items() if estimate)
+        baselines = {"the best fixed λ": judged.gain(task, arm), "its own λs permuted": judged.order(task, arm)}
+        parts = (f"minus {name} {signed(estimate)}" for name, estimate in baselines.items() if estimate)
         texts.append(f"{task}: {judged.judge(task, arm)} ({', '.join(parts)})")
     return "; ".join(texts)
 

@@ -1,4 +1,4 @@
-"""A small causal transformer, a policy after its warm start, and a critic beside it.
+"""A small causal transformer, a policy after its warm start, and a critic.
 
 The transformer reads whole sequences, or token by token with a cache.
 """

@@ -1,9 +1,9 @@
 """λ per token: is the policy's own predictability a good λ for text, or should λ be taken from the critic?
 
 First a gate, before any policy is trained: for a policy after its warm start and critics of three ages, the correlation
-of advantages with the true ones. Then policies learn with each λ, beside a learned and an informed critic. Then what
-was found is tried again on fresh seeds. Tasks are made up: one reward at the end of a sequence (`tasks`). The rules by
-which all this is judged were written before the data (`registered.md`).
+of advantages with the true ones. Then policies learn with each λ, with a learned and with an oracle critic. Then the
+findings are tested on fresh seeds. Tasks are synthetic: one reward at the end of a sequence (`tasks`). All criteria
+were preregistered (`registered.md`).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def train(step_size: float, seed: int, *, task: str, critic: str, arm: str, size
 
 
 def trained_arms(critic: str) -> dict[str, dict[str, str]]:
-    """The λs of policies that learn beside a critic."""
+    """Return the λs of policies trained with a critic."""
     names = [name for name in (*TRAINED_SOURCES, *EXPLORED) if critic == "learned" or not name.startswith("mature")]
     permuted = [f"{name}-permuted" for name in names if name in CONTROLLED]
     return {name: {"arm": name} for name in (*FIXED, *names, *permuted)}
@@ -105,7 +105,7 @@ def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
                 critic=critic, updates=updates)  # fmt: skip
     places = {size: -k for k, size in enumerate(STEP_SIZES)} | {GATE_STEP_SIZE: 0}
     exponent = pl.col("step_size").replace_strict(places).alias("exponent")
-    first = pl.col("task").str.starts_with("confirm-").cast(pl.Int64) * FRESH  # stored: 0, 1, … of the fresh seeds, too
+    first = pl.col("task").str.starts_with("confirm-").cast(pl.Int64) * FRESH  # fresh seeds are also stored as 0, 1, …
     return pl.concat(parts, how="diagonal_relaxed").with_columns(exponent, pl.col("seed") - first)
 
 

@@ -109,7 +109,7 @@ class PermutedModel(ModelError):
 
 @dataclass(frozen=True)
 class StaleModel(ModelError):
-    """Counts that are frozen after some episodes: right for the world as it was then, or as far as it was seen.
+    """Counts that are frozen after some episodes: correct for the environment and the transitions up to then.
 
     Args:
       until: how many episodes are counted.

@@ -2,9 +2,9 @@
 
 Three models are wrong on purpose: a third of the probability lies on wrong states, the next states of a third of all
 (s, a) are permuted, or the counts are frozen after ten episodes. Every method runs with the right model and with each
-wrong one, ε-greedily, on four families with three problems each. 0 is the worst and 1 the best fixed λ in hindsight,
-every method at its best step size; intervals are over families, settings and seeds. What a method loses is its score
-with the right model less that with the wrong one.
+wrong one, ε-greedily, on four families with three problems each. 0 is the worst and 1 the best fixed λ with oracle
+selection, every method at its best step size; intervals are over families, settings and seeds. The loss of a method is
+its score with the right model less that with the wrong one.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def scores(table: pl.DataFrame, comparison: str = "planning") -> RelativeScores:
 
 
 def losses(found: RelativeScores, methods: Sequence[str]) -> dict[tuple[str, str], Estimate]:
-    """{(error, method): what the method loses by it}."""
+    """{(error, method): loss of the method by the error}."""
     return {(error, arm): found.difference(arm, f"{arm}-{error}") for error in ERRORS for arm in methods}
 
 

@@ -208,7 +208,7 @@ class Visits(Asks):
 @pytest.mark.parametrize(("source", "question"), [(Asks(), "chance"), (Visits(), "visits")])
 def test_a_source_that_asks_what_it_does_not_name_is_told(source, question):
     agent = ctd.SarsaLambda(LAKE, lambda_source=source)
-    with pytest.raises(ValueError, match=rf"asks {question}\(\): its method asks\(\) must name '{question}'"):
+    with pytest.raises(ValueError, match=rf"calls {question}\(\): its asks\(\) must return '{question}'"):
         agent.start(0)  # compiles the whole step
 
 

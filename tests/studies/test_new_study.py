@@ -58,7 +58,7 @@ def test_a_new_study_goes_through_every_command(clone):
     assert "A coin" in (clone / "runs" / "studies.html").read_text("utf-8")
     studies(clone, "report", "--check")
     studies(clone, "report", "--quick")
-    assert "no study dice; there are coin" in studies(clone, "run", "dice", code=1)
+    assert "ID must be one of coin, got dice" in studies(clone, "run", "dice", code=1)
     shutil.rmtree(folder)
     assert studies(clone, "list") == ""
 
@@ -70,9 +70,7 @@ def test_stored_rows_are_never_replaced(clone):
     table = pl.read_parquet(stored)
     table[3:].with_columns(error=pl.when(pl.col("seed") == 9).then(0.5).otherwise("error")).write_parquet(stored)
     before = stored.read_bytes()
-    assert "runs of coin must be the stored ones where these exist: error differ" in studies(
-        clone, "store", "coin", code=1
-    )
+    assert "runs of coin must equal the stored ones: error differ" in studies(clone, "store", "coin", code=1)
     assert stored.read_bytes() == before
     table[3:].write_parquet(stored)
     assert studies(clone, "store", "coin").startswith("coin: 3 new rows;")

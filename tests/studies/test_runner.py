@@ -73,7 +73,7 @@ def test_claims_without_their_runs_are_not_run():
     assert found["no_fixed_reliable"].verdict.status == HOLDS
     short = judged(chain.CLAIMS, data.stored(chain).filter(pl.col("episode") <= 5_000))
     assert {claim.verdict.status for claim in short} == {NOT_RUN}
-    assert "shorter (5,000 episodes)" in short[0].verdict.evidence
+    assert "runs have 5,000 episodes" in short[0].verdict.evidence
 
 
 def test_two_seeds_decide_little_and_arms_are_compared_over_common_seeds():

@@ -1,15 +1,15 @@
-"""Arrays of NamedTuples: declared once, made, checked, enlarged and laid side by side.
+"""Arrays of NamedTuples: declared once, allocated, checked, enlarged and stacked.
 
-A NamedTuple for kernels declares its arrays where it declares its fields:
+A NamedTuple for kernels declares its arrays with its fields:
 
     class Trace(NamedTuple):
         rows: Annotated[np.ndarray, "int64[capacity] in [0, rows)"]
         weight: Annotated[np.ndarray, "float64[capacity, d]"]
         slot: Annotated[np.ndarray, "int32[rows], unsaved"]
 
-`zeros` and `enlarged` make them; `check_layout` refuses another dtype, rank or order. What a file may hold follows from
-the same text (`chunked_td.learners.schema`): bounds are numbers or dimensions, and "unsaved" is an array that is
-written before it is read, or made from others.
+`zeros` and `enlarged` allocate them. `check_layout` raises on another dtype, rank or order. The same text defines the
+valid content of a saved file (`chunked_td.learners.schema`): bounds are numbers or dimensions, and "unsaved" marks an
+array that is written before it is read, or derived from others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TEXT = re.compile(r"(\w+)\[([^]]*)\](?: in \[([^,]+), ([^])]+)([])]))?(, unsave
 
 
 class Layout(NamedTuple):
-    """A declared array: its dtype and the names of its dimensions, and what of it a file may hold."""
+    """Declared array: its dtype, the names of its dimensions, and its valid content in a saved file."""
 
     dtype: np.dtype
     dims: tuple[str, ...]
@@ -37,17 +37,17 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Layout:
-        """From text such as "float64[S, A]" or "int64[T] in [0, rows)"."""
+        """Return the layout of a text such as "float64[S, A]" or "int64[T] in [0, rows)"."""
         found = _TEXT.fullmatch(text)
         if found is None:
-            raise ValueError(f"arrays: a layout is such as 'float64[S, A]' or 'int64[T] in [0, rows)', got {text!r}")
+            raise ValueError(f"arrays must be declared like 'float64[S, A]' or 'int64[T] in [0, rows)', got {text!r}")
         dims = tuple(dim.strip() for dim in found[2].split(","))
         return cls(np.dtype(found[1]), dims, found[3] or "-inf", found[4] or "inf", found[5] == "]", not found[6])
 
 
 @functools.cache
 def layouts(cls: type) -> dict[str, Layout]:
-    """The declared arrays of a NamedTuple class."""
+    """Return the declared arrays of a NamedTuple class."""
     declared = {}
     for name, hint in typing.get_type_hints(cls, include_extras=True).items():
         if typing.get_origin(hint) is typing.Annotated and isinstance(hint.__metadata__[0], str):
@@ -56,7 +56,7 @@ def layouts(cls: type) -> dict[str, Layout]:
 
 
 def check_layout(value: Any) -> Any:
-    """Return the NamedTuple `value` if all its arrays, also those of tuples in it, are as declared."""
+    """Return the NamedTuple `value`; raise TypeError if an array in it, or in its tuples, is not as declared."""
     for name, field in zip(value._fields, value, strict=True):
         if hasattr(field, "_fields"):
             check_layout(field)
@@ -69,14 +69,14 @@ def check_layout(value: Any) -> Any:
 
 
 def zeros(cls: Any, sizes: Mapping[str, int], /, **given: Any) -> Any:
-    """A NamedTuple of this class: zeros for the arrays that it declares, of these sizes, but for what is `given`."""
+    """Return a NamedTuple of this class: its declared arrays as zeros of these sizes, other fields as `given`."""
     declared = {name: layout for name, layout in layouts(cls).items() if name not in given}
     shapes = {name: [sizes[dim] if dim in sizes else int(dim) for dim in one.dims] for name, one in declared.items()}
     return cls(**{name: np.zeros(shape, declared[name].dtype) for name, shape in shapes.items()}, **given)
 
 
 def enlarged(value: Any, /, **sizes: int) -> Any:
-    """The NamedTuple `value` with other lengths of some dimensions; what its arrays hold stays, and zeros are added."""
+    """Return the NamedTuple `value` with some dimensions enlarged; content is kept, new entries are zero."""
     larger = {}
     for name, (dtype, dims, *_) in layouts(type(value)).items():
         if not sizes.keys().isdisjoint(dims):
@@ -88,7 +88,7 @@ def enlarged(value: Any, /, **sizes: int) -> Any:
 
 
 def stacked(items: Any) -> Any:
-    """One NamedTuple whose arrays hold those of all `items`, along a new first axis; other fields must be equal."""
+    """Stack the arrays of all `items` along a new first axis in one NamedTuple; other fields must be equal."""
     first = items[0]
     if isinstance(first, np.ndarray):
         return np.stack(items)
@@ -98,7 +98,7 @@ def stacked(items: Any) -> Any:
 
 
 def at(batch: Any, index: Any) -> Any:
-    """Item `index` of a stacked NamedTuple: the same arrays, one axis less, as views. None has the item None."""
+    """Return item `index` of a stacked NamedTuple: views of the arrays without the first axis; None for None."""
     if isinstance(batch, np.ndarray):
         return batch[index]
     if hasattr(batch, "_fields"):

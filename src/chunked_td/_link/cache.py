@@ -1,7 +1,7 @@
-"""Where compiled programs are kept on disk, and what the screen says while one is being compiled.
+"""Compiled programs on disk, and the notice shown during compilation.
 
-A program's file is named by a digest of all that it was linked from (`link`), so no file is ever out of date. Files end
-in a checksum: what is damaged is compiled again. A folder that cannot be written only costs time.
+A program's file is named by a digest of everything that it was linked from (`link`), so no file is ever out of date.
+Files end in a checksum; a damaged one is compiled again. A folder that is not writable only costs time.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from numba.core import caching as numba_caching
 from numba.core import config as numba_config
 from numba.misc.appdirs import AppDirs
 
-CONFIG: Any = numba_config  # Numba sets its attributes when it is imported; type checkers do not see them
-_FILE: Any = getattr(numba_caching, "IndexDataCacheFile", object)  # a name that Numba does not promise to keep
+CONFIG: Any = numba_config  # Numba sets its attributes on import; type checkers do not see them
+_FILE: Any = getattr(numba_caching, "IndexDataCacheFile", object)  # not in Numba's public API
 
 
 def folder() -> str:
-    """Folder of the compiled programs."""
+    """Return the folder of compiled programs."""
     return CONFIG.CACHE_DIR or os.path.join(AppDirs("chunked_td", appauthor=False).user_cache_dir, "programs")
 
 
 @contextlib.contextmanager
 def caching_here() -> Iterator[None]:
-    """Inside, `numba.njit(cache=True)` keeps compiled code in our folder. The caller holds the one lock."""
+    """Make `numba.njit(cache=True)` store compiled code in our folder. The caller holds the lock."""
     previous, CONFIG.CACHE_DIR = CONFIG.CACHE_DIR, folder()
     try:
         yield
@@ -43,15 +43,15 @@ def caching_here() -> Iterator[None]:
 
 
 class _Sealed(_FILE):
-    """Compiled code on disk with a checksum: Numba would run what is damaged."""
+    """Compiled code on disk with a checksum: Numba alone would run damaged code."""
 
     def __init__(self, file: Any) -> None:
         self.__dict__.update(file.__dict__)
-        # Each process writes files of its own names, so that those that compile side by side do not mix them.
+        # File names contain the process id, so that processes compiling at the same time do not mix files.
         self._data_name_pattern = self._data_name_pattern.replace("{number", f"{os.getpid()}.{{number")
 
     def save(self, key: Any, data: Any) -> None:
-        """Keep code; where that fails, the program runs without a file."""
+        """Store code; if that fails, the program runs without a file."""
         with contextlib.suppress(OSError):
             super().save(key, data)
 
@@ -69,7 +69,7 @@ class _Sealed(_FILE):
 
     def _load_data(self, name: str) -> Any:
         if not _is_whole(Path(self._data_path(name)).read_bytes()):
-            raise OSError(f"{name} is damaged")  # for Numba: there is none
+            raise OSError(f"{name} is damaged")  # Numba then treats it as missing
         return super()._load_data(name)
 
 
@@ -78,22 +78,22 @@ def _is_whole(content: bytes) -> bool:
 
 
 def seal(compiled: Any) -> None:
-    """Let a compiled function keep its code on disk in files that show damage."""
-    with contextlib.suppress(AttributeError):  # Numba does not promise to keep these names
+    """Make a compiled function store its code in files with a checksum."""
+    with contextlib.suppress(AttributeError):  # not in Numba's public API
         compiled._cache._cache_file = _Sealed(compiled._cache._cache_file)
 
 
 def kept_on_disk(name: str) -> int:
-    """How many compiled programs of an entry are kept on disk."""
+    """Return the number of compiled programs of an entry on disk."""
     pattern = re.compile(rf"(^|\.){name}_[0-9a-f]+-")
     return sum(1 for path in Path(folder()).rglob("*.nbc") if pattern.search(path.name))
 
 
 @contextlib.contextmanager
 def elsewhere(work: Callable[..., None], *arguments: Any, wait: bool = True) -> Iterator[None]:
-    """Call `work` in a process of its own meanwhile, and wait for it or end it.
+    """Run `work` in another process inside the context, then wait for it or end it.
 
-    For work that saves time and that nothing depends on: if it cannot be done there, it is not done.
+    Only for work that saves time and that nothing depends on: if it cannot run there, it is skipped.
     """
     try:
         letter = pickle.dumps((work, arguments))
@@ -116,10 +116,10 @@ def elsewhere(work: Callable[..., None], *arguments: Any, wait: bool = True) -> 
 
 
 class Notice:
-    """Says on the screen that code is being compiled, if it takes longer than `patience` seconds.
+    """Prints a notice if a compilation takes longer than `patience` seconds.
 
-    Only where a person is watching (standard error is a terminal, or the code runs in a notebook), and inside
-    `calling`, where a command tells of its work in lines.
+    It prints only if standard error is a terminal, if the code runs in a notebook, or inside `calling`, which commands
+    use for their progress lines.
     """
 
     patience = 2.0
@@ -132,7 +132,7 @@ class Notice:
 
     @contextlib.contextmanager
     def calling(self, name: str) -> Iterator[None]:
-        """Inside, what is compiled is called by this name, which a user knows, and not by that of a kernel."""
+        """Use this name in notices inside the context, instead of the name of a kernel."""
         before, self._name, self._given_up = self._name, name, False
         try:
             yield
@@ -140,12 +140,12 @@ class Notice:
             self._name = before
 
     def give_up(self) -> None:
-        """Nobody waits any longer: nothing more is said until the next `calling`."""
+        """Print nothing more until the next `calling`."""
         self._given_up = True
 
     @contextlib.contextmanager
     def compiling(self, what: str) -> Iterator[None]:
-        """Around one compilation; nested ones are part of the outermost."""
+        """Time one compilation; nested ones are part of the outermost."""
         begun, shown = time.perf_counter(), threading.Event()
         timer = threading.Timer(self.patience, self._show, (what, shown))
         timer.daemon = True

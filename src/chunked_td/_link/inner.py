@@ -1,9 +1,8 @@
-"""Inner kernels without machine code of their own: less than half the time that plain `njit` takes for a program.
+"""Inner kernels without machine code of their own: less than half the compile time of plain `njit`.
 
-Numba optimises each function on the way, with all that it calls, and makes machine code of it. Here an inner kernel is
-only lowered to LLVM's language; the entry links all of them, is optimised once and becomes machine code once. The names
-that this needs are not among those that Numba promises to keep: where one is gone, or `works` finds another behaviour,
-programs are compiled by plain `njit`.
+Numba optimises each function, with all that it calls, and compiles it to machine code. Here an inner kernel is only
+lowered to LLVM IR. The entry links all of them, and is optimised and compiled once. The names that this needs are not
+in Numba's public API: if one is missing, or `works` finds another behaviour, programs are compiled by plain `njit`.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from numba.core.typed_passes import NativeLowering, NopythonRewrites
 
 
 class _Unlinked(JITCodeLibrary):
-    """Code of an inner kernel: its own function alone."""
+    """Code of an inner kernel: only its own function."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
-        """Close the library; what it calls stays in libraries of its own."""
+        """Close the library; functions that it calls stay in their own libraries."""
         self._raise_if_finalized()
         self._finalize_dynamic_globals()
         self._finalized = True
@@ -35,18 +34,18 @@ class _Unlinked(JITCodeLibrary):
         self._ensure_finalized()
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == Linkage.external:
-                function.linkage = Linkage.weak_odr  # linked whether or not a caller has been linked yet
+                function.linkage = Linkage.weak_odr  # linked even if no caller has been linked yet
         return self._final_module
 
 
 class _Linked(JITCodeLibrary):
     """Code of an entry: linked with all inner kernels, then optimised once.
 
-    Numba's first, cheaper pass serves reference counting, which kernels do without.
+    Numba's first, cheaper pass is for reference counting, which kernels do not use.
     """
 
     def finalize(self) -> None:
-        """Link the inner kernels, and those that they call, and make machine code."""
+        """Link the inner kernels and all kernels that they call, and compile to machine code."""
         found: dict[Any, None] = {}
         todo = list(self._linking_libraries)
         while todo:
@@ -60,7 +59,7 @@ class _Linked(JITCodeLibrary):
     def _optimize_final_module(self) -> None:
         for function in self._final_module.functions:
             if function.linkage == Linkage.weak_odr:
-                function.linkage = Linkage.internal  # gone once it is inlined everywhere
+                function.linkage = Linkage.internal  # removed after inlining
         made = self._codegen._module_pass_manager()
         if isinstance(made, tuple):  # since Numba 0.62 (LLVM 20)
             manager, builder = made
@@ -73,8 +72,8 @@ class _Linked(JITCodeLibrary):
 class _MakeKnown(LoweringPass):
     """Makes a lowered inner kernel known to its callers.
 
-    Numba finds compiled functions by their entry point, which an inner kernel does not have: a builtin that is never
-    called stands in for it.
+    Numba finds compiled functions by their entry point, which an inner kernel does not have. A builtin that is never
+    called is used instead.
     """
 
     _name = "chunked_td_make_known"
@@ -119,7 +118,7 @@ class Inner(Entry):
         flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
 
     def define_pipelines(self) -> list[Any]:
-        """The same, and the pass that makes the result known."""
+        """Return the passes of `Entry` and the pass that makes the result known."""
         [passes] = super().define_pipelines()
         passes.add_pass_after(_MakeKnown, NativeLowering)
         passes.finalize()
@@ -128,7 +127,7 @@ class Inner(Entry):
 
 @functools.cache
 def works() -> bool:
-    """Whether this works with the Numba that is installed: it is tried on two small kernels."""
+    """Whether this works with the installed Numba, tested on two small kernels."""
     options: Any = {"nogil": True, "error_model": "numpy", "forceinline": True}
     try:
         add = numba.njit(pipeline_class=Inner, **options)(lambda number: number + 1)

@@ -1,17 +1,17 @@
-"""Kernels with open names become one compiled program.
+"""Linker: kernels with open names become one compiled program.
 
-A kernel is a plain Python function of arrays, numbers and NamedTuples of those; it allocates nothing. What depends on
-the parts that were chosen, it calls by an open name:
+A kernel is a plain Python function of arrays, numbers and NamedTuples of those; it allocates nothing. Functions that
+depend on the chosen parts are called by an open name:
 
-    chance = slot("model", "chance")          # P̂(x'|x,a) of what came; the model has it
+    chance = slot("model", "chance")          # P̂(x'|x,a) of the sampled next state, from the model
 
 `link(entry, {"model": ForwardCounts})` copies the entry and all functions that it reaches, with every open name bound
 to the kernel of that name in the part with that role, and compiles the copies: inner ones are inlined, and the entry is
-kept on disk under a digest of everything that was linked. An edit of a kernel, of a helper, of a nested function or of
-a constant that one of them names is therefore another program. What cannot be digested (another compiler's function, an
-object) makes a program that is not kept.
+stored on disk under a digest of everything that was linked. An edit of a kernel, a helper, a nested function or a
+constant that one of them names therefore gives another program. A program that refers to a value without a digest
+(another compiler's function, an object) is not stored.
 
-`compiled=False` binds the same names and leaves Python functions, for breakpoints and tests. So does
+`compiled=False` binds the same names and returns Python functions, for breakpoints and tests. So does
 NUMBA_DISABLE_JIT=1.
 """
 
@@ -47,7 +47,7 @@ from chunked_td._link.cache import CONFIG, NOTICE, caching_here, seal
 
 try:
     from chunked_td._link import inner
-except (ImportError, AttributeError):  # a name that Numba does not promise to keep is gone
+except (ImportError, AttributeError):  # a private name of Numba is missing
     inner: Any = None
 
 BOUNDSCHECK = os.environ.get("CHUNKED_TD_BOUNDSCHECK") == "1"
@@ -58,7 +58,7 @@ OPTIONS: Any = {"nogil": True, "error_model": "numpy", "boundscheck": BOUNDSCHEC
 """No interpreter lock, division as NumPy does it, no reference counting: kernels allocate nothing."""
 try:
     numba.njit(**OPTIONS)(lambda: None)
-except Exception:  # a switch that Numba does not promise to keep
+except Exception:  # not in Numba's public API
     del OPTIONS["_nrt"]
 _INNER: Any = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _OWN = [Path(__file__).with_name(name) for name in ("link.py", "inner.py", "trees.py")]
@@ -66,38 +66,38 @@ _VERSIONS = (
     f"{sys.version_info[:2]} {np.__version__} {numba.__version__} {llvmlite.__version__} {OPTIONS} "
     f"{hashlib.sha256(b''.join(path.read_bytes() for path in sorted(_OWN))).hexdigest()}"
 )
-"""What every program depends on: this file accounts for the compiler and for what it knows by name."""
+"""Versions that every program depends on; our files cover the compiler and the functions known by name."""
 _LOCK = threading.RLock()
-"""Held while a program is linked and compiled: Numba's compiler is one for all threads, and so are its settings."""
+"""Held while a program is linked and compiled: all threads share Numba's compiler and its settings."""
 
 REQUIRED: Any = object()
-"""The default of a slot that has none."""
+"""Default of a slot without a default."""
 
 
 class Slot:
-    """An open name: the kernel `name` of the part with this role.
+    """Open name: the kernel `name` of the part with this role.
 
     Args:
-      role, name: which kernel of which part.
-      default: the kernel where the part has none, or where there is no part; or the number, truth value or None that
-        such a kernel would return. Without a default, that is an error.
-      missing: the text of that error.
+      role, name: role of the part, name of the kernel.
+      default: kernel to use if there is no such part or the part has no such kernel; or the number, truth value or
+        None that such a kernel would return. Without a default, linking raises ValueError.
+      missing: text of that error.
     """
 
     def __init__(self, role: str, name: str, default: Any = REQUIRED, missing: str = "") -> None:
         self.role, self.name, self.default, self.missing = role, name, default, missing
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the default, in plain Python; elsewhere a slot has a meaning in a linked program only."""
+        """Call the default in plain Python. Without a default a slot works only in a linked program."""
         if self.default is REQUIRED:
-            raise TypeError(f"{self!r} is an open name; link the kernel that calls it")
+            raise TypeError(f"{self!r} is an open name without a default; link() the kernel that calls it")
         return self.default(*arguments) if callable(self.default) else self.default
 
     def __repr__(self) -> str:
         return f"slot({self.role!r}, {self.name!r})"
 
     def bound(self, parts: Mapping[str, Any]) -> Any:
-        """What stands for the name, given the parts by role."""
+        """Return the kernel or value of the name, given the parts by role."""
         part = parts.get(self.role)
         found = getattr(part, self.name, None)
         if found is None:
@@ -121,14 +121,14 @@ else:
 
 
 def plain(value: Any) -> Any:
-    """The Python function of a kernel."""
+    """Return the Python function of a kernel."""
     while isinstance(value, staticmethod):
         value = value.__func__
     return value
 
 
 def number(value: Any) -> Any:
-    """`value`, which λ sources return: anything but a number is an error that says so."""
+    """Return `value`, the result of a λ source; compilation fails with an error if it is not a number."""
     return value
 
 
@@ -149,7 +149,7 @@ def _make_number(context: Any, builder: Any, signature: Any, arguments: Any) -> 
 
 
 _OURS = ("‹", "›")
-"""Around a sentence of ours in an error that Numba passes on."""
+"""Marks around our sentence in an error that Numba passes on."""
 
 
 def is_kernel(value: Any) -> bool:
@@ -158,7 +158,7 @@ def is_kernel(value: Any) -> bool:
 
 
 def natural(number: Any) -> Any:
-    """`number`, which is not negative: compiled code does not ask whether it is an index that counts from the end."""
+    """Return `number`, which is not negative: compiled code does not check for an index from the end."""
     return number
 
 
@@ -179,13 +179,13 @@ def _make_natural(context: Any, builder: Any, signature: Any, arguments: Any) ->
 
 @functools.cache
 def _constant(value: Any) -> Callable[..., Any]:
-    """A kernel that returns a number, a truth value or None, whatever it is given."""
+    """Return a kernel that returns a fixed number, truth value or None for all arguments."""
     return types.FunctionType((lambda *arguments: value).__code__, {}, "constant", None, (types.CellType(value),))
 
 
 @functools.cache
 def _globals_of(function: types.CodeType) -> tuple[str, ...]:
-    """The global names that a function and the functions in it read."""
+    """Return the global names that a function and its nested functions read."""
     found = {one.argval: None for one in dis.get_instructions(function) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     for const in function.co_consts:
         if isinstance(const, types.CodeType):
@@ -195,7 +195,7 @@ def _globals_of(function: types.CodeType) -> tuple[str, ...]:
 
 @functools.cache
 def _code_digest(function: types.CodeType) -> bytes:
-    """All that a function does, but for what its names mean."""
+    """Return a digest of a function's code, without the values of its names."""
     each = function.co_consts
     consts = [_code_digest(c) if isinstance(c, types.CodeType) else (type(c).__name__, repr(c)) for c in each]
     shape = function.co_argcount, function.co_kwonlyargcount, function.co_flags, function.co_varnames
@@ -204,7 +204,7 @@ def _code_digest(function: types.CodeType) -> bytes:
 
 
 def _is_numbas(value: Any) -> bool:
-    """Whether Numba knows a function by itself: one of NumPy's or Numba's, or one with a typing of ours."""
+    """Whether Numba can type a function without linking: one of NumPy's or Numba's, or one that we typed."""
     home = (getattr(value, "__module__", "") or "").partition(".")[0]
     return home in ("numba", "numpy", "math", "builtins") or value in (natural, number)
 
@@ -213,33 +213,33 @@ class _Linked(NamedTuple):
     """The copy of a function, with its open names bound."""
 
     function: Any
-    digest: bytes | None  # of all that it does; None where something that it names has none
+    digest: bytes | None  # of code and names; None if a name has no digest
 
 
 class _Linker:
-    """Copies of functions with their open names bound. Equal copies are made, and compiled, once in a process."""
+    """Copies functions with their open names bound. Equal copies are made, and compiled, once per process."""
 
     def __init__(self, parts: Mapping[str, Any], scopes: Mapping[str, Mapping[str, Any]], compiled: bool) -> None:
         self.parts, self.scopes, self.compiled = parts, scopes, compiled
         self.made: dict[Any, _Linked | None] = {}
-        self.seen: list[tuple[Any, Any, str, Any]] = []  # every value that was looked up, and how
+        self.seen: list[tuple[Any, Any, str, Any]] = []  # lookups and their values
         self.lasting = True  # whether those values cannot change in place
 
     def look(self, how: Any, owner: Any, name: str) -> Any:
-        """how(owner, name), which is noted; `_GONE` if there is no such value."""
+        """Return and record how(owner, name); `_GONE` if there is no such value."""
         value = how(owner, name, _GONE)
         self.seen.append((how, owner, name, value))
         return value
 
     def linked(self, function: Any, scope: str = "", inner: bool = True) -> _Linked:
-        """The copy of a function in a scope."""
+        """Return the copy of a function in a scope."""
         key = function, scope
         if key not in self.made:
             self.made[key] = None
             self.made[key] = self._copied(function, scope, inner)
         found = self.made[key]
         if found is None:
-            raise ValueError(f"kernel {function.__name__} calls itself; kernels are loops")
+            raise ValueError(f"kernel {function.__name__} calls itself; use a loop instead")
         return found
 
     def _copied(self, function: Any, scope: str, inner: bool) -> _Linked:
@@ -259,7 +259,7 @@ class _Linker:
             return _COPIES[whole]
         bound = tuple(types.CellType(value) for value, _ in captured)
         copy: Any = types.FunctionType(body, space, function.__name__, function.__defaults__, bound)
-        copy.__module__ = __name__  # Numba imports the module of a function again where it reads code from disk
+        copy.__module__ = __name__  # Numba imports a function's module again when it reads code from disk
         if self.compiled and inner:
             copy = numba.njit(**OPTIONS, **getattr(function, "options", _INNER))(copy)
         made = _Linked(copy, whole)
@@ -268,7 +268,7 @@ class _Linker:
         return made
 
     def meaning(self, value: Any, scope: str) -> tuple[Any, bytes | None]:
-        """What a global or a captured name means in the program, and the digest of that."""
+        """Return the value of a global or captured name in the program, and its digest."""
         if isinstance(value, Slot):
             value, scope = self.bound(value, scope)
         value = plain(value)
@@ -278,7 +278,7 @@ class _Linker:
         return value, _digest_of(value)
 
     def bound(self, open_name: Slot, scope: str) -> tuple[Any, str]:
-        """What an open name stands for, and the scope in which that is linked."""
+        """Return the kernel of an open name, and the scope in which to link it."""
         parts = {**self.parts, **self.scopes.get(scope, {})}
         self.look(getattr, parts.get(open_name.role), open_name.name)
         found = plain(open_name.bound(parts))
@@ -293,12 +293,12 @@ _GONE = object()
 
 
 def _holds_array(value: Any) -> bool:
-    """Whether a value is an array, whose numbers may change, or a tuple with one."""
+    """Whether a value is an array, whose entries may change, or a tuple with one."""
     return isinstance(value, np.ndarray) or (isinstance(value, tuple) and any(map(_holds_array, value)))
 
 
 def _digest_of(value: Any) -> bytes | None:
-    """A digest of a value that kernels name; None for one that has none."""
+    """Return a digest of a value that kernels name; None if there is none."""
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         each = [_digest_of(one) for one in value]
         return None if None in each else hashlib.sha256(b"(" + b"".join(each)).digest()  # type: ignore[arg-type]
@@ -316,7 +316,7 @@ def _digest_of(value: Any) -> bytes | None:
 
 
 def _is_told_by_name(value: Any) -> bool:
-    """Whether Numba's version, or that of this package, accounts for what a name means."""
+    """Whether a name and the versions of Numba and this package determine the value."""
     if isinstance(value, types.ModuleType):
         return value.__name__ in ("math", "numpy")
     return (
@@ -327,7 +327,7 @@ def _is_told_by_name(value: Any) -> bool:
 
 
 def _pipeline(name: str) -> Callable[..., Any]:
-    """The compiler of entries or of inner kernels; it is chosen when something has to be compiled."""
+    """Return the compiler of entries or inner kernels; it is chosen at the first compilation."""
     return lambda *arguments: (getattr(inner, name) if inner and inner.works() else Compiler)(*arguments)
 
 
@@ -345,16 +345,16 @@ def link(
     scopes: Mapping[str, Mapping[str, Any]] | None = None,
     compiled: bool = True,
 ) -> Any:
-    """The program of an entry.
+    """Return the program of an entry.
 
     Args:
-      entry: a function, linked with all that it calls.
-      parts: by role, what has the kernels that open names stand for.
-      signature: Numba's types of the arguments. None: compiled for the types of the first call, of every call anew.
-      names: open names that stand for a kernel of their own, by "role.name"; such as the reader of a tree.
-      form: text that belongs to the program besides: the types that the reader gives.
-      scopes: by role, other parts that hold inside the kernels of that part.
-      compiled: False leaves Python functions.
+      entry: a function, linked with all functions that it calls.
+      parts: by role, the objects whose kernels open names are bound to.
+      signature: Numba's types of the arguments. None: compile for the types of each call.
+      names: kernels of single open names, by "role.name", such as the reader of a tree.
+      form: further text in the digest: the types that the reader returns.
+      scopes: by role, other parts for use inside the kernels of that part.
+      compiled: False returns Python functions.
     """
     compiled = compiled and COMPILED
     each = (
@@ -386,7 +386,7 @@ def link(
 
 
 def _found(asked: Any) -> Any:
-    """The program that these arguments of `link` gave, if every value that it was linked from is the same object."""
+    """Return the program of earlier equal arguments of `link`, if it was linked from the same objects."""
     try:
         seen, program = _KNOWN.get(asked, ((), None))
     except TypeError:
@@ -395,10 +395,10 @@ def _found(asked: Any) -> Any:
 
 
 def compiled(function: Callable[..., Any], **parts: Any) -> Any:
-    """A function for calls from Python, compiled for the types that it is called with.
+    """Return a function for calls from Python, compiled for the types of each call.
 
     Args:
-      parts: by role, what has the kernels that its open names stand for.
+      parts: by role, the objects whose kernels its open names are bound to.
     """
     return _for_python(plain(function), tuple(sorted(parts.items())))
 
@@ -412,16 +412,16 @@ _UNKEPT = itertools.count()
 _PROGRAMS: dict[str, Any] = {}
 """Programs of this process by their digest."""
 _KNOWN: dict[Any, Any] = {}
-"""What `link` was given → what it looked up, and the program: linking again takes a tenth of the time."""
+"""Arguments of `link` → its lookups and the program: linking again takes a tenth of the time."""
 
 
 def _compiled(function: Any, key: str, signature: Any, kept: bool) -> Any:
-    """Compile an entry; its code is kept on disk under its digest."""
+    """Compile an entry; its code is stored on disk under its digest."""
     _leave_scipy_out()
     name, kept = function.__name__, kept and Path(function.__code__.co_filename).is_file()
     function.__name__ = function.__qualname__ = f"{name}_{key}"
     collecting = gc.isenabled()
-    gc.disable()  # the many small objects that this leaves are not searched for garbage
+    gc.disable()  # compilation leaves many small objects that need no search for garbage
     try:
         with NOTICE.compiling(name), caching_here():
             program = numba.njit(cache=kept, **OPTIONS, **_ENTRY)(function)
@@ -440,9 +440,9 @@ def _compiled(function: Any, key: str, signature: Any, kept: bool) -> Any:
 
 @functools.cache
 def _leave_scipy_out() -> None:
-    """Load what Numba loads before its first code, but for SciPy, in whose place it looks for a BLAS (0.4 s).
+    """Load Numba's first imports without SciPy, which it loads to find a BLAS (0.4 s).
 
-    No kernel does linear algebra. Code that does makes Numba look again.
+    No kernel does linear algebra. For code that does, Numba looks for it again.
     """
     from numba.np import linalg
 
@@ -457,20 +457,20 @@ def _leave_scipy_out() -> None:
     arraymath.ensure_blas = look  # pyright: ignore[reportPrivateImportUsage]
 
 
-# ---- what goes wrong
+# ---- errors
 
 _OURS_AND_NUMBAS = (Path(__file__).parent.parent, Path(numba.__file__ or "").parent)
 
 
 def sentence_in(text: str) -> str:
-    """What an error of Numba says of a kernel, in a sentence: the line of a user's kernel, and what is wrong there."""
+    """Return an error of Numba as one sentence: the line of the user's kernel, and the cause."""
     _, found, ours = text.partition(_OURS[0])
     if found:
         return ours.partition(_OURS[1])[0]
     lines = [one.strip() for one in re.sub(r"\x1b\[\d+m", "", text).splitlines()]
     cause = next((one for one in lines if one and not one.startswith("Failed in nopython")), "it has no type")
     if "NRT required" in text:
-        cause = "it makes a list, an array or text, and a kernel allocates nothing"
+        cause = "it creates a list, an array or text, and a kernel allocates nothing"
     if cause.endswith(":"):  # no implementation for arguments of these types
         cause += next((one.removeprefix(">>>") for one in lines if one.startswith(">>>")), "")
     cause = re.sub(r"_[0-9a-f]{16}\b", "", cause)
@@ -483,7 +483,7 @@ def sentence_in(text: str) -> str:
 
 
 def _places(lines: list[str]) -> Iterator[tuple[Path, int]]:
-    """Files and lines that an error of Numba names."""
+    """Yield the files and lines that an error of Numba names."""
     for name, line, other, there in re.findall(
         r'File "([^"]+)", line (\d+)|(?:at|from) (\S.*) \((\d+)\)', "\n".join(lines)
     ):

@@ -16,17 +16,17 @@ _UNIT = 1.0 / (1 << 53)
 
 
 WORDS = 5
-"""Numbers in a stream."""
+"""Number of words in a stream."""
 
 
 class Stream(NamedTuple):
     """A stream of uniform numbers."""
 
-    words: Annotated[np.ndarray, "uint64[word]"]  # state high, low, increment high, low; how many were drawn
+    words: Annotated[np.ndarray, "uint64[word]"]  # state high, low, increment high, low; numbers drawn
 
 
 class PlanningStream(NamedTuple):
-    """The planner's stream, which stays where it is when a run moves small arrays to the stack."""
+    """The planner's stream, which is not moved to the stack with small arrays."""
 
     words: np.ndarray
 
@@ -53,7 +53,7 @@ class Pcg64:
 
 
 class Counted:
-    """The same for code that is not ours: how many numbers were drawn is counted."""
+    """The same with a count of the numbers drawn, for code outside this package."""
 
     def take(rng: Any) -> Any:  # pyright: ignore[reportSelfClsParameterName]
         """The next number in [0, 1)."""
@@ -65,7 +65,7 @@ _take = Pcg64.take
 
 
 class PlainPcg64:
-    """The same in plain Python, whose whole numbers do not overflow."""
+    """The same in plain Python, whose integers do not overflow."""
 
     def take(rng: Any) -> Any:  # pyright: ignore[reportSelfClsParameterName]
         """The next number in [0, 1)."""

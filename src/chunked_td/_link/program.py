@@ -1,4 +1,4 @@
-"""From the parts of a learner to its linked entries."""
+"""Linked entries of a learner, from its parts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from chunked_td._link.trees import local_reader, read_plain, reader
 
 
 class Program:
-    """The entries for one combination of parts and types, each linked when it is first asked for.
+    """Entries for one combination of parts and types, each linked on first use.
 
     Args:
-      tree: the arrays. parts: by role. sizes: lengths of axes that the compiler is to know in loops that stay in it.
+      tree: the arrays. parts: by role. sizes: lengths of axes that are constants in compiled loops.
       scopes, compiled: as in `link`.
     """
 
@@ -41,7 +41,7 @@ class Program:
         self._entries: dict[Any, Any] = {}
 
     def __call__(self, entry: Any, arguments: int) -> Any:
-        """An entry that takes an address and so many whole numbers."""
+        """Return an entry that takes an address and `arguments` integers."""
         if entry not in self._entries:
             signature = (nb.int64,) * (arguments + 1)
             self._entries[entry] = link(

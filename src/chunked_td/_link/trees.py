@@ -1,9 +1,9 @@
-"""A tree of NamedTuples by one address.
+"""Access to a tree of NamedTuples by one address.
 
-Numba looks at every array of every argument on every call, which costs more than a step of learning. So Python passes
-one number: the address of a table that says where the arrays of a tree lie (`Packed`). Kernels hand on a pointer to
-that table, or to a part of it: `m.memory.delta_t` reads its entries (`Tree`). Numbers in the tree are those of the
-moment it was packed; those that are `static` are known to the compiler.
+Numba unpacks every array of every argument on every call, which costs more than a learning step. So Python passes one
+number: the address of a table with the addresses of the arrays in a tree (`Packed`). Kernels pass on a pointer to that
+table, or to a part of it: `m.memory.delta_t` reads its entries (`Tree`). Numbers in the tree are copied at packing;
+`static` ones are constants for the compiler.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from chunked_td._link.arrays import Layout, check_layout, layouts
 from chunked_td._link.link import COMPILED
 
 SMALL = 64
-"""Arrays of up to so many numbers may lie on the stack, where the compiler keeps them in registers."""
+"""Maximum size of an array on the stack, where the compiler can keep it in registers."""
 
 
 class static(int):
-    """A whole number that the compiler knows."""
+    """An integer that is a constant for the compiler."""
 
 
 # ---- in Python
 
 
 def _numbers(value: Any) -> list[int]:
-    """Of every array its address and shape, of every number its bits."""
+    """Return address and shape of every array, and the bits of every number."""
     if value is None or isinstance(value, static):
         return []
     if isinstance(value, np.ndarray):
@@ -49,7 +49,7 @@ def _numbers(value: Any) -> list[int]:
         return [int(np.float64(value).view(np.int64))]
     if isinstance(value, (bool, np.bool_, int, np.integer)):
         return [int(value)]
-    raise TypeError(f"a tuple for compiled code holds arrays, numbers, None and tuples of those, got {value!r}")
+    raise TypeError(f"a tuple for compiled code must hold arrays, numbers, None and tuples of those, got {value!r}")
 
 
 def _is_number(value: Any) -> bool:
@@ -57,11 +57,11 @@ def _is_number(value: Any) -> bool:
 
 
 _TREES: dict[int, Any] = {}
-"""Trees by number, for programs that are left in Python."""
+"""Trees by number, for programs in plain Python."""
 
 
 class Packed:
-    """A tree by the address of a table; it keeps the arrays alive.
+    """A tree with the address of its table; it keeps the arrays alive.
 
     Attributes:
       step: a program that the owner calls often.
@@ -83,15 +83,15 @@ class Packed:
 
 
 def read_plain(address: int) -> Any:
-    """The reader of programs that are left in Python."""
+    """Reader for programs in plain Python."""
     return _TREES[address]
 
 
 @functools.cache
 def tuple_class(name: str, fields: tuple[str, ...]) -> Any:
-    """A NamedTuple class of this name with these fields."""
+    """Return a NamedTuple class of this name with these fields."""
     made: Any = namedtuple(name, fields)  # type: ignore[misc]
-    made.__reduce__ = lambda self: (_made, (name, fields, tuple(self)))  # no module has such a class by its name
+    made.__reduce__ = lambda self: (_made, (name, fields, tuple(self)))  # the class is not an attribute of a module
     return made
 
 
@@ -103,20 +103,20 @@ def _made(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
 
 
 class Field(NamedTuple):
-    """A field of a tree: its type, where its numbers begin in the tree's table, and what of it the compiler knows."""
+    """Field of a tree: its type, its offset in the tree's table, and its compile-time constants."""
 
     kind: Any
     place: int
-    known: Any  # of a number the number, or None; of an array its shape, −1 for lengths that are read
+    known: Any  # a number or None; for an array its shape, −1 for lengths that are read
 
 
 class Tree(nb.Type):
     """Numba's type of a tree.
 
     Args:
-      text: tells this type from others.
+      text: identifies this type.
       fields: by name.
-      lasting: whether the table is the one that Python wrote, and stays as it is.
+      lasting: whether the table is the one that Python wrote, which is constant.
     """
 
     def __init__(self, text: str, fields: Mapping[str, Field], lasting: bool) -> None:
@@ -137,14 +137,14 @@ class _Fields(AttributeTemplate):
     key = Tree
 
     def generic_resolve(self, tree: Any, name: str) -> Any:
-        """The type of a field; None if there is none."""
+        """Return the type of a field; None if there is none."""
         field = tree.tree_fields.get(name)
         return None if field is None else field.kind
 
 
 @lower_getattr_generic(Tree)
 def _field(context: Any, builder: Any, tree: Any, table: Any, name: str) -> Any:
-    """The value of a field."""
+    """Return the value of a field."""
     kind, place, known = tree.tree_fields[name]
 
     def word(k: int, of: Any = None) -> Any:
@@ -189,7 +189,7 @@ def _array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any]) -
 
 
 def _text(tree: Any, sizes: Mapping[str, int] | None) -> str:
-    """All that the type of a tree depends on. With `sizes` it is one on the stack."""
+    """Return a text that determines the type of a tree. With `sizes` the tree is on the stack."""
     texts, declared = [], _declared(type(tree))
     for name, value in zip(tree._fields, tree, strict=True):
         if isinstance(value, np.ndarray):
@@ -222,17 +222,17 @@ def _tree_of(tree: Any, sizes: Mapping[str, int] | None) -> Tree:
 
 
 def _declared(cls: type) -> Mapping[str, Layout]:
-    """The declared arrays of a tree's class; those of a class made here are not declared."""
+    """Return the declared arrays of a tree's class; a class made here declares none."""
     return layouts(cls) if cls.__module__ != "builtins" else {}
 
 
 def _sizes_inside(name: str, sizes: Mapping[str, int] | None) -> Mapping[str, int] | None:
-    """Lengths that are known in a field; the dynamics' own arrays stay where they are."""
+    """Return the lengths known in a field; arrays of the dynamics are not moved."""
     return {} if name == "env" and sizes is not None else sizes
 
 
 def _type_of(value: Any) -> Any:
-    """The type of a number, of a tuple of numbers, or of None."""
+    """Return the type of a number, a tuple of numbers, or None."""
     if isinstance(value, tuple):
         return nb.BaseTuple.from_types(tuple(map(_type_of, value)))
     if value is None:
@@ -243,7 +243,7 @@ def _type_of(value: Any) -> Any:
 
 
 def _known_shape(value: np.ndarray, layout: Layout | None, sizes: Mapping[str, int] | None) -> tuple[int, ...]:
-    """The lengths of an array that the compiler knows, −1 for others: those of one on the stack, or the last."""
+    """Return an array's lengths, −1 if unknown to the compiler: it knows all on the stack, else the last."""
     if not sizes or not value.ndim or layout is None:
         return (-1,) * value.ndim
     last = sizes.get(layout.dims[-1], -1)
@@ -254,7 +254,7 @@ def _known_shape(value: np.ndarray, layout: Layout | None, sizes: Mapping[str, i
 
 
 def _named(made: Any, text: str) -> Any:
-    """A function that the linker knows by its name, in which is a digest of its text."""
+    """Return the function under a name with a digest of its text, by which the linker identifies it."""
     made.__name__ = f"read_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     made.told_by_its_name = True
     return made
@@ -265,7 +265,7 @@ _READERS: dict[str, Any] = {}
 
 
 def reader(tree: Any) -> tuple[str, Any]:
-    """The text of the types in a tree, and a kernel read(address): the tree."""
+    """Return the text of the types in a tree, and a kernel read(address) that returns the tree."""
     text = _text(tree, None)
     if text not in _READERS:
         _READERS[text] = _reader(_tree_of(tree, None), text)
@@ -280,11 +280,11 @@ def _reader(kind: Tree, text: str) -> Any:
 
 
 def local_reader(tree: Any, sizes: Mapping[str, int]) -> tuple[str, Any]:
-    """The same for a tree with its small arrays on the stack of the caller, all zero.
+    """Return the same for a tree with its small arrays on the caller's stack, all zero.
 
     Args:
-      sizes: lengths of axes by name. An array with such axes alone lies on the stack, if it is one-dimensional and has
-        at most `SMALL` numbers; of others the last axis is known to the compiler.
+      sizes: lengths of axes by name. A one-dimensional array with such an axis and at most `SMALL` numbers is on the
+        stack; for other arrays the compiler knows the length of the last axis.
     """
     text = _text(tree, sizes)
     if text not in _READERS:
@@ -293,7 +293,7 @@ def local_reader(tree: Any, sizes: Mapping[str, int]) -> tuple[str, Any]:
 
 
 def _local_words(tree: Any, sizes: Mapping[str, int]) -> list[Any]:
-    """For every entry of the table: "number" or "pointer" to copy it, or dtype and size of an array on the stack."""
+    """Return for each table entry "number" or "pointer" to copy it, or dtype and size of an array on the stack."""
     declared, found = _declared(type(tree)), list[Any]()
     for name, value in zip(tree._fields, tree, strict=True):
         if isinstance(value, np.ndarray):
@@ -338,4 +338,4 @@ def _word_at() -> Any:
 
 
 word_at = _word_at()
-"""word_at(address): the whole number that stands there."""
+"""word_at(address): the integer at that address."""

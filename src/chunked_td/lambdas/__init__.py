@@ -1,19 +1,19 @@
-"""λ sources: one number per transition (or one per reward component) that says how far credit jumps.
+"""λ sources: one number per transition, or one per reward component, that sets how far a TD error propagates.
 
-Each source is one file. It states id, label, group, colour and formula (`names`), names the questions that it asks
+Each source is one file. It defines id, label, group, colour and formula (`names`), lists the queries that it requires
 (`asks`), and has one function for one transition.
 That function serves `agent.step`, the simulation and networks in lockstep, with counts, the true model or a network.
 
-| file | what it holds |
+| file | content |
 |---|---|
-| `base` | `LambdaSource`, the questions by name, settings |
+| `base` | `LambdaSource`, the queries by name, settings |
 | `names` | id, label, group, colour and formula of a source |
-| `reading` | a source from text: a number, an id, or a Python file of yours |
-| `step` | `Step`, a transition as a source sees it, and the questions that it may ask of the model |
-| `episode` | for sources that learn: a whole episode; running means and variances |
-| `plain` | the same for sources that are plain Python |
-| `on_device` | the questions once more in JAX, for networks that train on a GPU |
-| the others | one source each; every class in them that derives from `LambdaSource` is in `SOURCES` |
+| `reading` | a source from text: a number, an id, or your Python file |
+| `step` | `Step`, one transition as input of a source, and the model queries that a source may call |
+| `episode` | input of sources that learn: a complete episode, running means and variances |
+| `plain` | the transition for sources in plain Python |
+| `on_device` | the queries in JAX, for networks that train on a GPU |
+| other files | one source each; every class in them that derives from `LambdaSource` is in `SOURCES` |
 
 λ_t belongs to transition t, which *leaves* the state at time t: traces are multiplied by γλ_t before the row of time t
 is marked, and Eq. 4 weighs bootstrap against return at time t with the same number.
@@ -33,7 +33,7 @@ SOURCES: dict[str, type[LambdaSource]] = {cls.id: cls for cls in _FOUND}
 """Every λ source of the package by id."""
 
 CLASSES: dict[str, type[LambdaSource]] = {cls.__name__: cls for cls in _FOUND}
-"""All of them by the name of the class, as saved learners have it."""
+"""The same sources by class name, which saved learners store."""
 
 __all__ = ["CLASSES", "SOURCES", "LambdaSource", "as_lambda_source"]
 

@@ -1,4 +1,4 @@
-"""Adaptive TD: bootstrap, unless the returns say that the value is wrong."""
+"""Adaptive TD: bootstrap, unless the value lies outside the confidence interval of the returns."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class AdaptiveLambda(LambdaSource):
 
         λ(x) = 0 if |m − B(x)| ≤ c √(v / (n − 1)), else 1
 
-    with mean m and variance v of the n returns seen from x: bootstrap where the value lies within the confidence
-    interval of the Monte-Carlo estimate. For SARSA x stands for the pair of state and action. It is 0 where fewer than
-    two returns are known: the interval has no bounds. What differs from the paper: intervals are those of running means
-    in tables, where the paper fits an ensemble of networks to a batch of returns; outside the interval the return
-    itself is followed, where the paper takes a number from the interval; reward components are summed.
+    where m and v are mean and variance of the n returns observed from x: bootstrap if the value lies within the
+    confidence interval of the Monte-Carlo estimate. For SARSA x is the state–action pair. λ is 0 if fewer than two
+    returns are known, because the interval then has no bounds. Differences from the paper: intervals come from running
+    means in tables, in the paper from an ensemble of networks fitted to a batch of returns. Outside the interval the
+    target is the return, in the paper a number from the interval. Reward components are summed.
 
     Args:
       standard_errors: c, half the width of the interval in standard errors of the mean.
-      least_weight: of a new return in the mean and the variance; see `GreedyLambda`. n is at most 2/least_weight − 1
-        then, the number of equally weighted returns with that variance of the mean.
+      least_weight: minimum weight of a new return in mean and variance; see `GreedyLambda`. It limits n to
+        2/least_weight − 1, the number of equally weighted returns with that variance of the mean.
     """
 
     id, label, group, color = "adaptive", "Adaptive TD", OTHER, "#8C564B"
@@ -44,12 +44,12 @@ class AdaptiveLambda(LambdaSource):
     checks: ClassVar = {"standard_errors": check_not_negative, "least_weight": check_unit}
 
     def asks(self, bootstrap: int) -> tuple[str, ...]:
-        """B(x), where it has the policy in it."""
+        """B(x), if it depends on the policy."""
         return () if bootstrap in (STATE, SARSA) else ("present_value",)
 
     def settled(self, known: Settled) -> Mapping[str, Any]:
-        """None: the interval shrinks as fast as m − B(x) does, so λ goes on changing between 0 and 1."""
-        raise self.no_limit("the interval shrinks as fast as the error that it is compared with")
+        """Raise ValueError: the interval shrinks as fast as m − B(x), so λ keeps changing between 0 and 1."""
+        raise self.no_limit("they have no limit: the interval shrinks as fast as the error that it is compared with")
 
     @kernel
     def lambda_t(source, step, i):

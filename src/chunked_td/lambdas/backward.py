@@ -10,7 +10,7 @@ from chunked_td.lambdas.step import came_from
 
 @dataclass(frozen=True)
 class BackwardLambda(LambdaSource):
-    """The probability, given where we are, of where we came from (§3.2).
+    """Probability of the previous state, given the present one (§3.2).
 
         state values, Expected-SARSA:  λ_t = P̂^π(x_{t−1}|x_t)
         SARSA:                         λ_t = P̂^π(x_{t−1},a_{t−1}|x_t,a_t)
@@ -19,13 +19,13 @@ class BackwardLambda(LambdaSource):
     """
 
     id, label, group, color = "backward", "Backward chunking", CHUNKED, "#56B4E9"
-    means = "λ is high where the state tells which one came before it"
+    means = "λ is high if the state determines its predecessor"
 
     def asks(self, bootstrap: int) -> tuple[str, ...]:
-        """The probability of where we came from."""
+        """Probability of the predecessor."""
         return ("came_from",)
 
     @kernel
     def lambda_t(source, step, i):
-        """The probability of the predecessor."""
+        """P̂ of the predecessor."""
         return came_from(step)

@@ -1,4 +1,4 @@
-"""λ sources: settings, the questions that one asks, and a function from a transition to λ."""
+"""Base class of λ sources: settings, required queries, and a function from a transition to λ."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
     "came_from": ("predecessors",),
     "visits": ("visits",),
 }
-"""What a source may ask (`chunked_td.lambdas.step`, `chunked_td.lambdas.plain`), and what a learner provides for it:
+"""Queries of a source (`chunked_td.lambdas.step`, `chunked_td.lambdas.plain`), and the learner inputs that each needs:
 
-| input | what it is |
+| input | content |
 |---|---|
-| policy | π(·|x_t); without it only the action taken may be asked about |
+| policy | π(·|x_t); without it only the action taken can be queried |
 | legal | the legal actions of states other than the present one, and so the policy there |
-| outcome, parts | P̂ of what came; of the state components that decide a reward, for a λ per reward component |
-| overlaps, outcomes | of all that could have come: Σ P̂ P̂ of pairs of actions; the list |
-| predecessors, visits | P̂ of where we came from; how often each state was left |
+| outcome, parts | P̂ of the sampled next state; of the state components that decide a reward, for a λ per component |
+| overlaps, outcomes | over all possible next states: Σ P̂ P̂ of pairs of actions; the list |
+| predecessors, visits | P̂ of the previous state; number of visits per state |
 """
 
 FORWARD = {"outcome", "parts", "overlaps", "outcomes"}
 COUNTED = {"predecessors", "visits"}
 MODEL = FORWARD | COUNTED
-"""The inputs that a model gives: those that any model may, and those that only counts can."""
+"""Inputs from the model: FORWARD from any model, COUNTED from counts only."""
 
 MANY = 1e200
-"""Episodes after which counts are taken to have reached their limit: 1/MANY is 0 up to rounding, ratios are exact."""
+"""Number of episodes that stands for the limit of counts: 1/MANY is 0 up to rounding, ratios are exact."""
 
 
 class Settled(Protocol):
-    """What exact analysis knows of a policy, for `LambdaSource.settled`: the values are the true ones.
+    """Exact quantities of a policy with its true values, the argument of `LambdaSource.settled`.
 
     Attributes:
-      visits: float64[S], how often an episode leaves each state, on average.
+      visits: float64[S], mean number of times that an episode leaves each state.
       mean_square_error: E[δ²] over the transitions of an episode.
       errors: mean and variance of the TD errors that leave a state (SARSA: a pair), float64[S, A] each.
       returns: mean and variance of the returns from a state (SARSA: a pair), float64[S, A] each.
@@ -70,26 +70,26 @@ class Settled(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class LambdaSource(KernelSettings, Named):
-    """Base of the λ sources: a frozen dataclass with the members of `KernelSettings`, of `Named` and these.
+    """Base of λ sources: a frozen dataclass with the members of `KernelSettings`, of `Named` and these.
 
     Attributes:
       per_component: whether each reward component has a λ of its own.
-      follows_episode: whether the arrays hold the episode under way, besides what was learned. Then the source cannot
-        serve several copies of an environment at once.
+      follows_episode: whether the arrays hold the current episode in addition to learned numbers. Such a source does
+        not support vector environments.
 
-    `lambda_t` is one of two things:
+    `lambda_t` has one of two forms:
 
     - a kernel `lambda_t(source, step, i)`, which runs everywhere; `step` is a
-      `chunked_td.lambdas.step.Step` and i the reward component;
+      `chunked_td.lambdas.step.Step`, i the reward component;
     - a plain method `lambda_t(self, step)`, which runs in `agent.step` and `agent.learn`; `step` is a
       `chunked_td.lambdas.plain.PlainStep`.
 
-    `asks(bootstrap)` names the questions of `lambda_t`; a learner provides what they need.
+    `asks(bootstrap)` returns the names of the queries that `lambda_t` calls. The learner provides their inputs.
 
     A source that learns also has one or both of these kernels:
 
-    - `after_step(source, step, reward, td_error, ended)`, called after every transition; `ended` is 0 while the episode
-      goes on, 1 on termination, 2 on truncation;
+    - `after_step(source, step, reward, td_error, ended)`, called after every transition; `ended` is 0 before the last
+      step, 1 on termination, 2 on truncation;
     - `after_episode(source, episode)`, called after every episode; `episode` is a `chunked_td.lambdas.episode.Episode`.
     """
 
@@ -97,11 +97,11 @@ class LambdaSource(KernelSettings, Named):
     follows_episode: ClassVar[bool] = False
 
     def asks(self, bootstrap: int) -> tuple[str, ...]:
-        """The `QUESTIONS` that `lambda_t` asks with a bootstrap (`chunked_td.bootstraps`)."""
+        """Return the `QUESTIONS` that `lambda_t` calls with a bootstrap (`chunked_td.bootstraps`)."""
         return ()
 
     def inputs(self, bootstrap: int) -> frozenset[str]:
-        """What a learner with this bootstrap provides for the questions of `asks`."""
+        """Inputs that a learner with this bootstrap must provide for the queries of `asks`."""
         return _inputs(self.asks(bootstrap), self.per_component)
 
     @property
@@ -111,7 +111,7 @@ class LambdaSource(KernelSettings, Named):
 
     @property
     def learns_from_episodes(self) -> bool:
-        """Whether the source is shown every episode at its end."""
+        """Whether the source learns from complete episodes."""
         return hasattr(type(self), "after_episode")
 
     def _lessons(self) -> list[Any]:
@@ -125,23 +125,23 @@ class LambdaSource(KernelSettings, Named):
         return is_kernel(getattr(type(self), "lambda_t", None))
 
     def settled(self, known: Settled) -> Mapping[str, Any]:
-        """What `arrays` tend to under a fixed policy, by name; those left out are zero. An error if they have no limit.
+        """Limits of `arrays` under a fixed policy, by name; an array without an entry has the limit zero.
 
-        It is asked by `chunked_td.fixed_point`.
+        `chunked_td.fixed_point` calls it. It raises ValueError if there is no limit.
         """
         if self.learns:
-            raise self.no_limit("its limit is not known")
+            raise self.no_limit("it does not define settled()")
         return {}
 
     def no_limit(self, why: str) -> ValueError:
-        """The error for a source whose arrays do not settle."""
+        """Return the error for a source whose arrays have no known limit."""
         return ValueError(
-            f"learned must be given for {type(self).__name__}: its arrays {', '.join(self.arrays)} as they are in the "
-            f"end; {why}"
+            f"learned must be given for {type(self).__name__}: its arrays {', '.join(self.arrays)}, by name, as after "
+            f"training; {why}"
         )
 
 
-@functools.cache  # model objects ask at every step
+@functools.cache  # model objects call it at every step
 def _inputs(asked: tuple[str, ...], per_component: bool) -> frozenset[str]:
     named = (check_choice("asks", question, QUESTIONS) for question in asked)
     found = {one for question in named for one in QUESTIONS[question]}
@@ -149,19 +149,19 @@ def _inputs(asked: tuple[str, ...], per_component: bool) -> frozenset[str]:
 
 
 def _checked(source: LambdaSource) -> LambdaSource:
-    """Refuse a source that could not work."""
+    """Return the source; raise ValueError if its methods are incomplete."""
     if not callable(getattr(source, "lambda_t", None)):
         raise ValueError(f"lambda_source must have a method lambda_t, got {source!r}")
     lessons = source._lessons()
     if source.arrays and not lessons:
-        raise ValueError(f"lambda_source {source!r} has arrays and no after_step or after_episode that would fill them")
+        raise ValueError(f"lambda_source with arrays must have a kernel after_step or after_episode, got {source!r}")
     if lessons and not (source.is_compiled and all(map(is_kernel, lessons))):
-        raise ValueError(f"lambda_source {source!r} learns: lambda_t, after_step and after_episode must be kernels")
+        raise ValueError(f"lambda_t, after_step and after_episode must be kernels if a source learns, got {source!r}")
     return source
 
 
 def as_lambda_source(value: Any, default: LambdaSource) -> LambdaSource:
-    """A λ source from a source, a number (constant λ) or None (the default)."""
+    """Return the λ source for a source, a number (constant λ) or None (the default)."""
     if value is None:
         return default
     if isinstance(value, LambdaSource):
@@ -173,6 +173,6 @@ def as_lambda_source(value: Any, default: LambdaSource) -> LambdaSource:
         return ConstantLambda(check_unit("lambda_source", value))
     hint = f"; did you mean {value.__name__}()?" if isinstance(value, type) and issubclass(value, LambdaSource) else ""
     raise ValueError(
-        f"lambda_source must be a number in [0, 1], one of {', '.join(CLASSES)}, or a LambdaSource of yours, "
+        f"lambda_source must be a number in [0, 1], one of {', '.join(CLASSES)}, or your own LambdaSource, "
         f"got {value!r}{hint}"
     )

@@ -1,4 +1,4 @@
-"""The same λ everywhere: TD(λ), SARSA(λ), Expected-SARSA(λ) (§2.1)."""
+"""Fixed λ: TD(λ), SARSA(λ), Expected-SARSA(λ) (§2.1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chunked_td.lambdas.names import FIXED
 
 @dataclass(frozen=True)
 class ConstantLambda(LambdaSource):
-    """The same λ everywhere.
+    """Fixed λ, the same at every step.
 
         λ_t = λ
 

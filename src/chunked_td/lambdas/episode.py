@@ -1,4 +1,4 @@
-"""For λ sources that learn: a whole episode; running means and variances, also those of Monte-Carlo returns."""
+"""Inputs of λ sources that learn: a complete episode, running means and variances, Monte-Carlo returns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chunked_td.lambdas.step import bootstrap_value
 
 
 class Episode(NamedTuple):
-    """The transitions 0..T−1 of an episode, T = `length[0]`; entries beyond that are left over from earlier ones."""
+    """Transitions 0..T−1 of an episode, T = `length[0]`; later entries belong to earlier episodes."""
 
     states: Annotated[np.ndarray, "int64[T] in [0, S)"]
     actions: Annotated[np.ndarray, "int64[T] in [0, A)"]
@@ -23,7 +23,7 @@ class Episode(NamedTuple):
 
 
 def add_transition(episode, step, truncated):
-    """Write down a transition; `episode` is None where no source is shown one."""
+    """Record a transition; `episode` is None if no source learns from episodes."""
     if episode is not None:
         t = episode.length[0]
         episode.states[t] = step.state
@@ -38,16 +38,16 @@ def add_transition(episode, step, truncated):
 
 
 MOMENTS: dict[str, str] = dict.fromkeys(("number", "mean", "variance"), "float64[S, A]")
-"""The arrays of a source that keeps them for every state (SARSA: every pair)."""
+"""Arrays of a source with running moments per state (SARSA: per state–action pair)."""
 
 
 def column_of(bootstrap, action):
-    """Where an array [S, A] keeps what belongs to a state: SARSA has an entry per action, the others the first only."""
+    """Column of a state in an array [S, A]: SARSA has one entry per action, the others use the first."""
     return action if bootstrap == SARSA else 0
 
 
 def add_to_moments(number, mean, variance, s, a, value, least):
-    """One more value at [s, a]: its weight is 1/n, or `least` where that is more.
+    """Add a value at [s, a] with weight w = max(1/n, `least`).
 
     m ← m + w(x − m),   v ← (1 − w)(v + w(x − m)²);   with w = 1/n these are the mean and the variance of all values.
     """
@@ -59,9 +59,9 @@ def add_to_moments(number, mean, variance, s, a, value, least):
 
 
 def add_returns(source, episode):
-    """The return from every transition of an episode (every visit), summed over reward components.
+    """Add the return from every transition of an episode (every visit), summed over reward components.
 
-    G_t = r_{t+1} + γ G_{t+1}, with G_T = B(x_T) where the episode was cut and 0 where it ended.
+    G_t = r_{t+1} + γ G_{t+1}, with G_T = B(x_T) on truncation and 0 on termination.
     """
     returned = 0.0
     for i in range(episode.ahead.size):

@@ -1,4 +1,4 @@
-"""The paper's λ averaged over outcomes: it leaves V^π as the fixed point."""
+"""Expected λ: the paper's λ averaged over next states, with V^π as the fixed point."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from chunked_td.lambdas.step import WHOLE, expected_choice, expected_mixture, me
 
 @dataclass(frozen=True, repr=False)
 class ExpectedLambda(LambdaSource):
-    """Expected probability of what will happen: depends on the state (and action) alone.
+    """Expected probability of the next state: depends on the state (and action) alone.
 
         state values, Expected-SARSA:  λ(x) = Σ_{x'} P̂^π(x'|x)²
         SARSA:                         λ(x, a) = Σ_{x'} P̂(x'|x,a)² Σ_{a'} π(a'|x')²
 
-    Such a λ leaves the true values as the fixed point, whatever the model says.
+    With such a λ the true values are the fixed point, even if the model is wrong.
 
     Args:
-      literal: actions never tried in a state count as impossible; see `ForwardLambda`.
-      policy_noise: whether the policy's own randomness lowers λ. False leaves it out:
+      literal: whether actions never tried in a state have probability 0; see `ForwardLambda`.
+      policy_noise: whether the policy's own randomness lowers λ. False excludes it:
 
             action values:  λ(x, a) = Σ_{x'} P̂(x'|x,a)²
             state values:   λ(x) = Σ_a π(a|x) Σ_{x'} P̂(x'|x,a)²
 
-        State values need the mean over actions: a λ of the action moves their fixed point.
+        State values need the mean over actions: a λ that depends on the action moves their fixed point.
     """
 
     id, label, group, color = "expected", "Expected chunking", CHUNKED, "#000000"
-    means = "λ is high where the model can tell what comes next"
+    means = "λ is high if the model predicts the next state"
 
     literal: bool = False
     policy_noise: bool = field(default=True, repr=False)
@@ -41,14 +41,14 @@ class ExpectedLambda(LambdaSource):
     checks: ClassVar = {"literal": check_flag, "policy_noise": check_flag}
 
     def asks(self, bootstrap: int) -> tuple[str, ...]:
-        """SARSA's λ has the policy at the next states in it; without the policy, action values do not ask for it."""
+        """SARSA's λ depends on the policy at the next states; action values without policy noise need no policy."""
         if not self.policy_noise:
             return ("mean_overlap",) if bootstrap == STATE else ("overlap",)
         return ("expected_choice",) if bootstrap == SARSA else ("expected_mixture",)
 
     @kernel
     def lambda_t(source, step, i):
-        """The probability that is expected of what will happen."""
+        """Expected probability of the next state."""
         known = tried(step) if source.literal and step.bootstrap != SARSA else 1.0
         if not source.policy_noise:
             if step.bootstrap == STATE:

@@ -1,4 +1,4 @@
-"""One λ per reward component, for rewards that come decomposed (Alg. 4)."""
+"""One λ per reward component, for decomposed rewards (Alg. 4)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from chunked_td.lambdas.step import chance, mixture, tried
 
 @dataclass(frozen=True, repr=False)
 class FactoredLambda(LambdaSource):
-    """The probability of the state components that decide a reward component, for each of them by itself (Alg. 4).
+    """Probability of the state components that decide a reward component, one λ per reward component (Alg. 4).
 
         λ_t^i = Σ_a π(a|x) P̂(x'^i|x,a)
 
     Args:
       components: for each reward component, the state component (an int) or components (a tuple) that decide it.
         By default reward i belongs to state component i, as in the paper.
-      literal: actions never tried in a state count as impossible; see `ForwardLambda`.
-      policy_noise: whether the policy's own randomness lowers λ. False leaves it out: λ_t^i = P̂(x'^i|x,a), of the
+      literal: whether actions never tried in a state have probability 0; see `ForwardLambda`.
+      policy_noise: whether the policy's own randomness lowers λ. False excludes it: λ_t^i = P̂(x'^i|x,a) for the
         action taken.
     """
 
@@ -37,12 +37,12 @@ class FactoredLambda(LambdaSource):
     checks: ClassVar = {"literal": check_flag, "policy_noise": check_flag}
 
     def asks(self, bootstrap: int) -> tuple[str, ...]:
-        """Without the policy, the action taken is all that is asked about."""
+        """Without policy noise, the action taken only."""
         return ("mixture",) if self.policy_noise else ("chance",)
 
     @kernel
     def lambda_t(source, step, i):
-        """The probability of what happened to the components that decide reward i."""
+        """Probability of the sampled components that decide reward i."""
         if not source.policy_noise:
             return chance(step, step.action, i)
         return mixture(step, i) * (tried(step) if source.literal else 1.0)

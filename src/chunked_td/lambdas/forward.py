@@ -1,4 +1,4 @@
-"""The paper's λ: the probability of what happened under a forward model (Eq. 4, Alg. 1 to 3)."""
+"""Forward λ (the paper's): probability of the sampled next state under a forward model (Eq. 4, Alg. 1 to 3)."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from chunked_td.lambdas.step import WHOLE, chance, choice, mixture, tried
 
 @dataclass(frozen=True, repr=False)
 class ForwardLambda(LambdaSource):
-    """The probability of what happened under a forward model.
+    """Probability of the sampled next state under a forward model.
 
         state values, Expected-SARSA:  λ_t = P̂^π(x'|x) = Σ_a π(a|x) P̂(x'|x,a)   (Alg. 1, 3)
         SARSA:                         λ_t = P̂(x'|x,a) π(a'|x')                  (Alg. 2)
 
-    It depends on the outcome of the very transition whose TD error it weighs, so the two are correlated, and the fixed
-    point is not V^π even with a perfect model. `ExpectedLambda` does not have that bias.
+    It depends on the sampled next state, and so does the TD error of the same transition. The two are correlated, and
+    the fixed point is not V^π even with a perfect model. `ExpectedLambda` does not have that bias.
 
     Args:
-      literal: actions never tried in a state count as impossible, as the sum reads. By default the sum goes over the
-        actions that were tried, and is divided by their probability, so that a deterministic world has λ = 1.
-      policy_noise: whether the policy's own randomness lowers λ. False leaves it out, for every learner:
-        λ_t = P̂(x'|x,a), of the action taken. A deterministic world has λ = 1 then, however much the policy explores.
+      literal: whether actions never tried in a state have probability 0, as in the sum above. By default the sum is
+        over the actions tried, divided by their probability, so λ = 1 in a deterministic environment.
+      policy_noise: whether the policy's own randomness lowers λ. False excludes it, for every learner:
+        λ_t = P̂(x'|x,a) for the action taken. In a deterministic environment λ is then 1 for any exploration rate.
     """
 
     id, label, group, color = "forward", "Chunked (the paper)", CHUNKED, "#D55E00"
-    means = "λ is the model's probability of what happened at a step"
+    means = "λ is the model's probability of the sampled next state"
 
     literal: bool = False
     policy_noise: bool = field(default=True, repr=False)
@@ -39,12 +39,12 @@ class ForwardLambda(LambdaSource):
     checks: ClassVar = {"literal": check_flag, "policy_noise": check_flag}
 
     def asks(self, bootstrap: int) -> tuple[str, ...]:
-        """SARSA asks about the action taken alone, and so does a λ without the policy."""
+        """SARSA and a λ without policy noise need the action taken only."""
         return ("mixture",) if self.policy_noise and bootstrap != SARSA else ("chance",)
 
     @kernel
     def lambda_t(source, step, i):
-        """The probability of what happened."""
+        """Probability of the sampled next state."""
         if not source.policy_noise:
             return chance(step, step.action, WHOLE)
         if step.bootstrap == SARSA:

@@ -1,4 +1,4 @@
-"""λ-greedy: the λ that trades the bias of the present value against the variance of the return."""
+"""λ-greedy: trades the bias of the present value against the variance of the return."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class GreedyLambda(LambdaSource):
 
         λ(x) = e² / (e² + Var),   e = (mean of the returns from x) − B(x),   Var = variance of the returns from x
 
-    For SARSA x stands for the pair of state and action. It is 1 where fewer than two returns are known, and where both
-    e and Var are 0. What differs from the paper: mean and variance are those of the returns of past episodes (every
-    visit), where the paper learns both online with TD and λ = 1; there are no importance ratios; reward components are
-    summed, so that all share one λ.
+    For SARSA x is the state–action pair. λ is 1 if fewer than two returns are known, or if both e and Var are 0.
+    Differences from the paper: mean and variance are those of the returns of past episodes (every visit), in the paper
+    both are learned online with TD and λ = 1. There are no importance ratios. Reward components are summed, so all
+    share one λ.
 
     Args:
-      least_weight: of a new return in the mean and the variance. 0 gives them plain averages; more forgets old
-        policies.
+      least_weight: minimum weight of a new return in mean and variance. 0: plain averages; more: returns of older
+        policies are forgotten.
     """
 
     id, label, group, color = "greedy", "λ-greedy", OTHER, "#E69F00"
@@ -40,13 +40,13 @@ class GreedyLambda(LambdaSource):
     checks: ClassVar = {"least_weight": check_unit}
 
     def asks(self, bootstrap: int) -> tuple[str, ...]:
-        """B(x), where it has the policy in it."""
+        """B(x), if it depends on the policy."""
         return () if bootstrap in (STATE, SARSA) else ("present_value",)
 
     def settled(self, known: Settled) -> Mapping[str, Any]:
-        """All returns: λ is 0 where they scatter and B(x) is their mean, 1 where they do not scatter."""
+        """Moments of all returns: λ is 0 if their variance is positive and B(x) is their mean, 1 if it is 0."""
         if self.least_weight > 0.0:
-            raise self.no_limit("with least_weight above 0 mean and variance go on changing")
+            raise self.no_limit("with least_weight above 0 mean and variance have no limit")
         mean, variance = known.returns
         return {"number": MANY, "mean": mean, "variance": variance}
 

@@ -16,10 +16,10 @@ from chunked_td.lambdas.base import LambdaSource, Settled
 from chunked_td.lambdas.names import OTHER
 
 LIMIT = 6.0
-"""λ = σ(θ) with |θ| at most this: θ finds back from an end of [0, 1]."""
+"""Bound of |θ| in λ = σ(θ), so that λ can return from an end of [0, 1]."""
 
 FORGETTING = 0.01
-"""Least weight of a new gradient in their running mean square."""
+"""Minimum weight of a new gradient in the running mean square."""
 
 
 @dataclass(frozen=True)
@@ -29,23 +29,25 @@ class MetaGradientLambda(LambdaSource):
         λ = σ(θ),   θ ← θ + β g/√(mean of g²),   g = δ_t y_t,   y_t = γ λ' y_{t−1} + z(row_t)
         z(row_t) ← μ z(row_t);   z ← z + δ_t ∂e_t/∂θ
 
-    z stands for dQ/dθ up to the step size. Over an episode Σ g = Σ_t (G_t − Q(row_t)) z(row_t), with λ'-returns G_t:
-    the gradient of the paper's objective, the squared distance of the values that λ has shaped from the returns of what
-    comes next, which are held still. With λ' = 0 these are the next TD errors; then values and targets share the noise
-    of earlier episodes, and λ rises even where there is nothing but noise. ∂e_t/∂θ follows the accumulating trace:
+    z is dQ/dθ up to the step size. Over an episode Σ g = Σ_t (G_t − Q(row_t)) z(row_t), with λ'-returns G_t. This is
+    the gradient of the paper's objective: the squared distance between the values, which depend on λ, and the returns
+    that follow, which are held constant. With λ' = 0 the targets are the next TD errors. Values and targets then share
+    the noise of earlier episodes, and λ rises even if the rewards are pure noise. ∂e_t/∂θ is that of the accumulating
+    trace:
     ∂e_t/∂θ = γ λ ∂e_{t−1}/∂θ + γ λ(1 − λ) e_{t−1}.
 
-    What differs from the paper: one λ or one per state for tables, not γ and λ of a network; every step is a meta-step,
-    and what comes next is used for learning, too, where the paper has a second sample; the errors δ are held still in
-    dQ/dθ, and μ is applied to the row that is left, not to all of them; g is divided by its running root mean square,
-    so that neither the size of rewards nor the step size matters. λ stays within σ(±6). Reward components are summed.
+    Differences from the paper: one λ, or one per state, for tables, not γ and λ of a network. Every step is a
+    meta-step, and the following transitions also update the values; the paper uses a second sample. The errors δ are
+    held constant in dQ/dθ, and μ is applied to the row that is left, not to all rows. g is divided by its running root
+    mean square, so the result does not depend on the scale of rewards or the step size. λ stays within σ(±6). Reward
+    components are summed.
 
     Args:
-      initial: λ at first, between 0 and 1, both excluded.
+      initial: initial λ, between 0 and 1, both excluded.
       meta_step_size: β.
-      reference: λ', of the returns that values are compared with. 1: those of Monte Carlo.
-      decay: μ. 1 keeps the effect of all updates, 0 that of those since the last visit.
-      per_state: a λ for every state that is left. Costs S numbers per row and step, so it is for small problems.
+      reference: λ', of the returns that values are compared with. 1: Monte-Carlo returns.
+      decay: μ. 1 keeps the effect of all updates, 0 only of updates since the last visit.
+      per_state: whether every state has its own λ. This costs S numbers per row and step: for small problems only.
     """
 
     id, label, group, color = "meta-gradient", "Meta-gradient λ", OTHER, "#17A2B8"
@@ -68,7 +70,7 @@ class MetaGradientLambda(LambdaSource):
 
     @property
     def arrays(self) -> Mapping[str, str]:  # type: ignore[override]
-        """θ, the mean of g² and y, one or one per state; the trace; its derivative and z, one per row and θ."""
+        """θ, the mean of g² and y: one each, or one per state. The trace. Its derivative and z: one per row and θ."""
         p = "S" if self.per_state else "1"
         return {
             "theta": f"float64[{p}]",
@@ -88,14 +90,14 @@ class MetaGradientLambda(LambdaSource):
             raise ValueError(f"initial must be between 0 and 1, both excluded, got {self.initial!r}")
 
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Live rows are named once each."""
+        """Raise ValueError if a live row occurs twice."""
         live = arrays["live"][: arrays["count"][0]]
         if np.unique(live).size != live.size:
             raise ValueError("lambda_live must name each row at most once")
 
     def settled(self, known: Settled) -> Mapping[str, Any]:
-        """None that could be computed: θ moves by steps of β for ever."""
-        raise self.no_limit("θ moves by steps of meta_step_size for ever")
+        """Raise ValueError: θ moves by steps of β and has no limit."""
+        raise self.no_limit("θ moves by steps of meta_step_size and has no limit")
 
     @kernel
     def lambda_t(source, step, i):
@@ -104,7 +106,7 @@ class MetaGradientLambda(LambdaSource):
 
     @kernel
     def after_step(source, step, reward, td_error, ended):
-        """The meta-step, and what this step changes."""
+        """Meta-step, then the traces and z of this step."""
         if step.previous < 0:
             forget_traces(source)
         row = step.state if step.bootstrap == STATE else step.state * step.n_actions + step.action
@@ -121,7 +123,7 @@ class MetaGradientLambda(LambdaSource):
 
 
 def squashed(source, p):
-    """λ = σ(θ); θ is kept as the difference from where it started."""
+    """λ = σ(θ); θ is stored as the difference from its initial value."""
     return 1.0 / (1.0 + math.exp(-_start(source) - source.theta[p]))
 
 
@@ -140,7 +142,7 @@ def descend(source, q, gradient):
 
 
 def forget_traces(source):
-    """The traces, their derivatives and y are zero at the start of an episode."""
+    """Set traces, their derivatives and y to zero at the start of an episode."""
     for k in range(source.count[0]):
         row = source.live[k]
         source.trace[row] = 0.0
@@ -152,7 +154,7 @@ def forget_traces(source):
 
 
 def follow(source, row, p, factor, derivative, error):
-    """e and ∂e/∂θ one step on, and z ← z + δ ∂e/∂θ. `factor` is γλ, `derivative` that of γλ by θ(p)."""
+    """Advance e and ∂e/∂θ by one step; z ← z + δ ∂e/∂θ. `factor` is γλ, `derivative` is ∂(γλ)/∂θ(p)."""
     for k in range(source.count[0]):
         r = source.live[k]
         for q in range(source.theta.size):
@@ -168,7 +170,7 @@ def follow(source, row, p, factor, derivative, error):
 
 
 def add_live(source, row):
-    """Note a row with a trace; it may be noted already if its trace has vanished."""
+    """Add a row to the live rows; it may be one already, with a trace that has decayed to 0."""
     for k in range(source.count[0]):
         if source.live[k] == row:
             return

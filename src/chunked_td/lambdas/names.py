@@ -1,7 +1,7 @@
-"""Names of λ sources: id, label, group, colour and formula, stated once, in the class of the source.
+"""Names of λ sources: id, label, group, colour and formula, defined once, in the class of the source.
 
-`compare`, the atlas, the commands, reports and deep learners derive their lists from them. Anything that a class does
-not state is derived: the id from its name, the colour from the id, the formula from its docstring.
+`compare`, the studies, the commands, reports and deep learners derive their lists from them. A class may omit any of
+them: the id then follows from its name, the colour from the id, the formula from its docstring.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OLD_IDS = {
     "lambda-greedy": "greedy",
     "realised": "forward",
 }
-"""Ids of earlier versions, as stored files have them."""
+"""Ids of earlier versions that occur in stored files."""
 
 _STATED = ("id", "label", "group", "color", "formula", "means")
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 def current_id(text: str) -> str:
-    """The id of a source from an id, an id of an earlier version, the name of its class, or the text of an object."""
+    """Return the id of a source from an id, an id of an earlier version, a class name, or the text of an object."""
     name = re.split(r"[(@]", text)[0]
     return _id_of_class(name) if name[:1].isupper() else OLD_IDS.get(name, name)
 
@@ -47,14 +47,14 @@ def _id_of_class(name: str) -> str:
 
 
 class Named:
-    """Base of what is listed as a λ source.
+    """Base of listed λ sources.
 
     Attributes:
       id: short name, the same in every command and file. label: in tables and figures. group: heading in lists.
       color: "#rrggbb". formula: one line; by default the indented lines of the docstring.
-      means: what λ says, in plain words; by default the first line of the docstring.
-      by_default: whether `compare` and the quick atlas have it unless told otherwise.
-      like: the source whose idea this is; everything that is not stated is that source's.
+      means: λ in plain words; by default the first line of the docstring.
+      by_default: whether `compare` and the quick study include it by default.
+      like: the source that this one adapts; attributes that the class omits are those of that source.
     """
 
     id: ClassVar[str]
@@ -67,7 +67,7 @@ class Named:
     like: ClassVar[type[Named] | None] = None
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Derive what the class does not state; nothing is inherited, so that no two sources have one name."""
+        """Derive the attributes that the class omits. None is inherited, so no two sources share a name."""
         super().__init_subclass__(**arguments)
         stated = vars(cls)
         for attribute in ("id", "label", "group", "formula", "means"):
@@ -84,7 +84,7 @@ class Named:
 
 
 def color_of(name: str) -> str:
-    """A dark colour that depends on the name alone."""
+    """Return a dark colour that depends on the name alone."""
     hue = int.from_bytes(hashlib.sha256(name.encode()).digest()[:2], "big") / 2**16
     return "#" + "".join(f"{round(255 * part):02x}" for part in colorsys.hls_to_rgb(hue, 0.4, 0.6))
 
@@ -92,13 +92,13 @@ def color_of(name: str) -> str:
 def _formula_in(doc: str | None) -> str:
     """The indented lines of a docstring before its list of arguments, as one line."""
     lines = re.split(r"(?m)^(?:Args|Attributes):", inspect.cleandoc(doc or ""))[0].splitlines()
-    indented = [line for line in lines if line.startswith(" ")]  # none where the formula is the last thing there
+    indented = [line for line in lines if line.startswith(" ")]  # empty if the formula is the last part
     formula = indented or [line for line in lines[1:] if "λ" in line and "=" in line]
     return "; ".join(" ".join(line.split()) for line in formula)
 
 
 def group_order(cls: type[Named]) -> tuple[int, str]:
-    """A key to sort classes by: group by group, in the order of their ids."""
+    """Return a sort key: group, then id."""
     order = (FIXED, CHUNKED, OTHER)
     return order.index(cls.group) if cls.group in order else len(order), cls.id
 

@@ -1,18 +1,18 @@
-"""What λ sources ask of networks, computed where the networks are (§3 and App. B).
+"""Queries of λ sources to networks, computed on the networks' device (§3 and App. B).
 
-A `Reading` turns a network's logits into numbers for one λ source. "sarsa", "expected_sarsa" and "factored" are the
-questions of `chunked_td.lambdas.step` in JAX, for the sources that need one number per step (or one per part):
+A `Reading` converts a network's logits to the inputs of one λ source. "sarsa", "expected_sarsa" and "factored" are the
+queries of `chunked_td.lambdas.step` in JAX, for sources that need one number per step (or one per part):
 
-| question | realised | expected, which asks how probable the next percept will be on average |
+| query | forward: probability of the sampled percept | expected: its mean over next percepts |
 |---|---|---|
 | "sarsa" | P̂(x'|x,a) | Πᵢ Σᵥ P̂ᵢ(v|x,a)² |
 | "expected_sarsa" | Σₐ π(a|x) Πᵢ P̂ᵢ(x'ⁱ|x,a) | Σₐ Σ_b π(a|x) π(b|x) Πᵢ Σᵥ P̂ᵢ(v|x,a) P̂ᵢ(v|x,b) |
 | "factored" | Σₐ π(a|x) P̂ᵢ(x'ⁱ|x,a), per part | the same with one sum over v, per part |
 | "mean" | – | Σₐ π(a|x) Πᵢ Σᵥ P̂ᵢ(v|x,a)² |
-| "both" | the parts and then the whole, for runs of both kinds in one program | likewise |
+| "both" | the parts, then the whole, for runs of both kinds in one program | the same |
 
-"chances" and "outcomes" hand out the probabilities themselves, for every other source: P̂ᵢ(x'ⁱ|x,a) of what came, and
-P̂ᵢ(v|x,a) of everything that could have come, for every action or (`only_taken`) the one taken.
+"chances" and "outcomes" return the probabilities for every other source: P̂ᵢ(x'ⁱ|x,a) of the sampled percept, and
+P̂ᵢ(v|x,a) of every possible one, for every action or (`only_taken`) the one taken.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Groups = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Reading:
-    """A question to a network about every step.
+    """Query to a network, evaluated at every step.
 
     Args:
       question: one of `QUESTIONS`.
-      expected: ask for the expected probability instead of that of what happened.
-      groups: the state components of each part, for "factored" and "both". None: each component stands alone.
-      only_taken: ask about the action taken only ("chances" and "outcomes"; "sarsa" always does).
+      expected: whether to return the expected probability instead of that of the sampled percept.
+      groups: the state components of each part, for "factored" and "both". None: each component is a part.
+      only_taken: whether to evaluate the action taken only ("chances" and "outcomes"; "sarsa" always does).
     """
 
     question: str = "sarsa"
@@ -54,20 +54,20 @@ class Reading:
             object.__setattr__(self, "only_taken", True)
 
     def width(self, config: NetworkConfig) -> int:
-        """How many numbers one step has."""
+        """Return the number of outputs per step."""
         parts, rows = len(config.nvec if self.groups is None else self.groups), 1 if self.only_taken else config.actions
         lengths = {"factored": parts, "both": parts + 1, "chances": rows * len(config.nvec)}
         lengths["outcomes"] = rows * sum(head.outcomes for head in config.heads)
         return lengths.get(self.question, 1)
 
     def __call__(self, config: NetworkConfig, logits: jax.Array, outcome: jax.Array, policy: jax.Array) -> jax.Array:
-        """The numbers of every step.
+        """Return the outputs of every step.
 
         Args:
           logits: float32[..., rows, outputs]; rows is 1 for the action taken, else one per action.
-          outcome: int32[..., c], what came. policy: float32[..., actions]; not used where only the action taken counts.
+          outcome: int32[..., c], the sampled percept. policy: float32[..., actions]; unused with `only_taken`.
         Returns:
-          float32[...] where a step has one number, else float32[..., width].
+          float32[...] if a step has one number, else float32[..., width].
         """
         if self.question == "outcomes":
             each = outcome_probabilities(config, logits)
@@ -82,14 +82,14 @@ class Reading:
 
 
 def _grouped(log_p: jax.Array, groups: Groups | None) -> jax.Array:
-    """log of the probability of each group, from those of the components, on the last axis."""
+    """Log-probability of each group from those of the components, on the last axis."""
     if groups is None:
         return log_p
     return jnp.stack([jnp.sum(log_p[..., list(group)], -1) for group in groups], -1)
 
 
 def _realised(question: str, groups: Groups | None, config: NetworkConfig, logits, outcome, policy) -> jax.Array:
-    """The probability of what happened."""
+    """Probability of the sampled percept."""
     log_p = log_likelihood(config, logits, outcome[..., None, :])
     if question == "sarsa":
         return jnp.exp(jnp.sum(log_p[..., 0, :], -1))
@@ -104,7 +104,7 @@ def mixture(policy: jax.Array, log_p: jax.Array) -> jax.Array:
 
 
 def _expected(question: str, groups: Groups | None, config: NetworkConfig, logits, outcome, policy) -> jax.Array:
-    """The probability that is expected before the step: E over x' of what `_realised` would give."""
+    """Expected probability of the next percept: the mean of `_realised` over x'."""
     if question == "sarsa":
         return jnp.exp(jnp.sum(log_overlap(config, logits, logits)[..., 0, :], -1))
     if question == "mean":

@@ -1,4 +1,4 @@
-"""A transition for λ sources that are plain Python.
+"""Transition for λ sources in plain Python.
 
 @dataclass(frozen=True)
 class HalfForward(LambdaSource):
@@ -24,21 +24,21 @@ from chunked_td.lambdas import step as questions
 from chunked_td.lambdas.step import WHOLE, Step
 
 TERMINATED = 1
-"""`Step.ended` where an episode has terminated."""
+"""`Step.ended` on termination."""
 
 
 @functools.cache
 def _answer(question: str, model: Any) -> Any:
-    """A question of `chunked_td.lambdas.step` to a model of this class, as a Python function."""
+    """Return a query of `chunked_td.lambdas.step` to a model of this class as a Python function."""
     return link(getattr(questions, question), {"model": model}, compiled=False)
 
 
 @dataclass(frozen=True)
 class PlainStep:
-    """Transition t, from x_t by a_t to x_{t+1}, with answers to the questions that the source's `asks` names.
+    """Transition t, from x_t by a_t to x_{t+1}, with the queries that the source's `asks` lists.
 
     Attributes:
-      state, action, next_state: ids. next_action: None on the last transition.
+      state, action, next_state: ids. next_action: id, or None on the last transition.
       reward: float64[d]. td_error: float64[d], δ_t; a λ_t that depends on either is biased, see `Step`.
       terminated: whether the transition ended the episode in a terminal state.
       policy: float64[A], π(·|x_t) as it was when a_t was drawn. next_policy: float64[A], π(·|x_{t+1}).
@@ -59,7 +59,7 @@ class PlainStep:
 
     @classmethod
     def of(cls, step: Step) -> PlainStep:
-        """A step as kernels see it, with copies of what the learner goes on writing to."""
+        """Convert the step of a kernel; arrays that the learner keeps writing to are copied."""
         return cls(
             state=step.state,
             action=step.action,
@@ -78,11 +78,11 @@ class PlainStep:
         return _answer(question, type(self._step.model))(self._step, *arguments)
 
     def chances(self) -> np.ndarray:
-        """float64[A]: P̂(x'|x,a) of what came, for every action a."""
+        """float64[A]: P̂(x'|x,a) of the sampled next state, for every action a."""
         return np.array([self._ask("chance", a, WHOLE) for a in range(self.policy.size)])
 
     def chance(self) -> float:
-        """P̂(x'|x,a) of what came, for the action taken."""
+        """P̂(x'|x,a) of the sampled next state, for the action taken."""
         return float(self._ask("chance", self.action, WHOLE))
 
     def mixture(self) -> float:
@@ -90,15 +90,15 @@ class PlainStep:
         return float(self._ask("mixture", WHOLE))
 
     def tried(self) -> float:
-        """Σ_a π(a|x) over the actions that the model knows: 1 once all were tried."""
+        """Σ_a π(a|x) over the actions that the model knows: 1 if all were tried."""
         return float(self._ask("tried"))
 
     def choice(self) -> float:
-        """π(a'|x'); 1 on the last transition, where there is no a'."""
+        """π(a'|x'); 1 on the last transition, which has no a'."""
         return float(questions.choice(self._step))
 
     def outcomes(self, action: int) -> Iterator[tuple[int, float]]:
-        """Next states of (x_t, action) and their probabilities."""
+        """Yield the next states of (x_t, action) and their probabilities."""
         k = self._ask("following", action, -1)
         while k >= 0:
             yield int(self._ask("target", action, k)), float(self._ask("weight", action, k))
@@ -111,11 +111,11 @@ class PlainStep:
 
 
 def checked_lambda(source: Any, value: Any, components: int) -> np.ndarray:
-    """What a source gave, as float64[d]; an error if it is no number in [0, 1] or not one per component."""
+    """Return the λ of a source as float64[d]; raise ValueError if it is not one or d numbers in [0, 1]."""
     given = np.asarray(value)
     given = given.astype(np.float64) if given.dtype.kind in "fiu" else np.array(np.nan)
     if given.shape not in ((), (components,)) or not ((given >= 0.0) & (given <= 1.0)).all():
         raise ValueError(
-            f"{type(source).__name__}.lambda_t must give a number in [0, 1], or {components} of them, got {value!r}"
+            f"{type(source).__name__}.lambda_t must return a number in [0, 1], or {components} of them, got {value!r}"
         )
     return np.broadcast_to(given, (components,))

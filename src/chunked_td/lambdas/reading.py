@@ -1,4 +1,4 @@
-"""λ sources from text, for commands: a number, an id, or a Python file of yours."""
+"""λ sources from text, for commands: a number, an id, or a Python file."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from chunked_td.lambdas.names import classes_of, current_id
 
 
 def read_sources(text: str, argument: str = "--lambda-source") -> tuple[LambdaSource, ...]:
-    """The λ sources that a text names, each with its default settings.
+    """Return the λ sources that a text names, each with its default settings.
 
     Args:
       text: a number; an id of `SOURCES` or the name of its class; "mine.py", a Python file, for all sources in it;
         "mine.py:MyLambda" for one of them.
-      argument: what errors call the text.
+      argument: name of the argument in errors.
     """
     try:
         return (ConstantLambda(float(text)),)
@@ -41,11 +41,11 @@ def read_sources(text: str, argument: str = "--lambda-source") -> tuple[LambdaSo
 
 
 def read_source(text: str, argument: str = "--lambda-source") -> LambdaSource:
-    """The only λ source that a text names; see `read_sources`."""
+    """Return the only λ source that a text names; see `read_sources`."""
     source, *others = read_sources(text, argument)
     if others:
         names = " or ".join(f"{text}:{type(one).__name__}" for one in (source, *others))
-        raise ValueError(f"{argument} must name one λ source, got {text}, which has {len(others) + 1}: give {names}")
+        raise ValueError(f"{argument} must name one λ source, got {text}, which has {len(others) + 1}; use {names}")
     return source
 
 
@@ -53,11 +53,11 @@ _SAID: set[type[LambdaSource]] = set()
 
 
 def _noted(source: LambdaSource) -> LambdaSource:
-    """The source; if it is plain Python the screen says so, once and not in worker processes."""
+    """Return the source; print a notice if it is plain Python, once and not in worker processes."""
     kind = type(source)
     if not (source.is_compiled or kind in _SAID or multiprocessing.parent_process()):
         _SAID.add(kind)
-        text = "is plain Python: slow, step by step; under @chunked_td.kernel its runs would be compiled"
+        text = "is plain Python: slow, one step at a time; mark lambda_t with @chunked_td.kernel to compile its runs"
         print(f"chunked_td: {kind.__name__} {text}", file=sys.stderr, flush=True)
     return source
 
@@ -65,17 +65,17 @@ def _noted(source: LambdaSource) -> LambdaSource:
 def _made(cls: type[LambdaSource], argument: str, text: str) -> LambdaSource:
     if lacking := required_settings(cls):
         raise ValueError(
-            f"{argument} must name a λ source whose settings have defaults, got {text}: {cls.__name__} needs "
+            f"{argument} must name a λ source whose settings have defaults, got {text}: {cls.__name__} requires "
             f"{', '.join(lacking)}"
         )
     try:
         return as_lambda_source(cls(), cls())
-    except Exception as error:  # it is the user's code
+    except Exception as error:  # user code
         raise ValueError(f"{argument}: {text}: {type(error).__name__}: {error}") from error
 
 
 def required_settings(cls: type[LambdaSource]) -> list[str]:
-    """The settings of a source that have no default."""
+    """Return the settings of a source without a default."""
     missing = dataclasses.MISSING
     return [f.name for f in dataclasses.fields(cls) if f.default is missing and f.default_factory is missing]
 

@@ -1,30 +1,30 @@
-"""A transition as a λ source sees it, and what a source may ask about it.
+"""Transition as input of a λ source, and the model queries that a source may call.
 
-Models hand out probabilities: a question is a kernel `name(step, …)` of the class of `step.model`. Mixing them with the
-policy happens here, once for counts, the true model and networks.
+Models return probabilities: a query is a kernel `name(step, …)` of the class of `step.model`. This module averages them
+over the policy, once for counts, the true model and networks.
 
-| question | answer |
+| query | result |
 |---|---|
-| `chance(step, a, part)` | P̂(x'|x, a) of what came, or of a part of it |
+| `chance(step, a, part)` | P̂(x'|x, a) of the sampled next state, or of a part of it |
 | `mixture(step, part)` | P̂^π(x'|x) = Σ_a π(a|x) P̂(x'|x, a) / Σ_a π(a|x), over the actions that the model knows |
-| `expected_mixture(step, part)` | Σ_{x'} P̂^π(x'|x)², the mixture that is expected before the step |
+| `expected_mixture(step, part)` | Σ_{x'} P̂^π(x'|x)², the expected mixture before the step |
 | `mean_overlap(step, part)` | Σ_a π(a|x) Σ_{x'} P̂(x'|x, a)² / Σ_a π(a|x), over the actions that the model knows |
-| `tried(step)` | Σ_a π(a|x) over the actions that the model knows: 1 once all were tried |
+| `tried(step)` | Σ_a π(a|x) over the actions that the model knows: 1 if all were tried |
 | `choice(step)` | π(a'|x'), 1 on the last transition |
 | `expected_choice(step)` | Σ_{x'} P̂(x'|x, a)² Σ_{a'} π(a'|x')² |
 | `overlap(step, a, b, part)` | Σ_{x'} P̂(x'|x, a) P̂(x'|x, b) |
-| `first(step, a)`, `following(step, a, k)` | the outcomes of action a one by one, until it is −1 |
+| `first(step, a)`, `following(step, a, k)` | the outcomes of action a one by one, then −1 |
 | `target(step, a, k)`, `weight(step, a, k)` | the next state of outcome k, and its probability |
-| `value_at(step, state)` | V(state), or Σ_a π(a|state) Q(state, a); 0 where no action was ever taken |
+| `value_at(step, state)` | V(state), or Σ_a π(a|state) Q(state, a); 0 if no action was ever taken there |
 | `visits(step)`, `visits_of(step, state)` | n(x_t), n(state) |
-| `present_value(step, i)` | B(x_t), what the learner bootstraps from at x_t |
+| `present_value(step, i)` | B(x_t), the bootstrap value at x_t |
 | `came_from(step)` | P̂ of the predecessor |
 
 A part is the number of a reward component, or `WHOLE`.
 
-Counts know nothing of an action that was never tried in a state. What it would do is left open: the probabilities of
-the tried actions are divided by their sum. Taken for impossible instead, it would lower λ in a deterministic world too.
-Multiply by `tried(step)` for that reading.
+Counts have no outcome for an action that was never tried in a state. By default such actions are excluded: the sum over
+the tried actions is divided by their probability. To give untried actions probability 0, multiply by `tried(step)`.
+This lowers λ even in a deterministic environment.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.policies import write_policy
 
 WHOLE = -1
-"""Stands for all state components together, where the number of a reward stands for those that decide it."""
+"""Part number of all state components together; part i ≥ 0 is the components that decide reward i."""
 
 
 class Transition(NamedTuple):
-    """What happened at time t. The fields are those of `Step`."""
+    """Transition at time t. The fields are those of `Step`."""
 
     state: int
     action: int
@@ -56,37 +56,37 @@ class Transition(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Transition t: from x_t by a_t to x_{t+1}, where a_{t+1} has been chosen already.
+    """Transition t: from x_t by a_t to x_{t+1}, with a_{t+1} already chosen.
 
-    A λ_t that depends on `reward` or `td_error` of its own transition is correlated with the δ_t that it weighs, which
-    moves the fixed point away from V^π. Use them in `after_step`, for the λ of later steps. Exact analysis has NaN in
-    their place.
+    A λ_t that depends on `reward` or `td_error` of its own transition is correlated with the δ_t that it weights, which
+    moves the fixed point away from V^π. Use them in `after_step`, for the λ of later steps. In exact analysis both are
+    NaN.
     """
 
     state: int
     action: int
     next_state: int
-    components: Any  # int64[c], the components of next_state where they are at hand, else None
+    components: Any  # int64[c], the components of next_state if available, else None
     percept: int  # what the model predicts: the next state, or an id for the pair of reward and next state
-    reward: Annotated[np.ndarray, "float64[d]"]  # r_{t+1}, in the components that the learner has
-    td_error: Annotated[np.ndarray, "float64[d]"]  # δ_t; it is known before λ_t
+    reward: Annotated[np.ndarray, "float64[d]"]  # r_{t+1}, in the learner's reward components
+    td_error: Annotated[np.ndarray, "float64[d]"]  # δ_t; computed before λ_t
     next_action: int  # −1 on the last transition
     previous: int  # x_{t−1}·A + a_{t−1}, or −1 at the start
-    ended: int  # 0 while the episode goes on, 1 on termination, 2 on truncation
-    policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_t), as it was when a_t was drawn; where the source asks for it
-    next_policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_{t+1}); of a_{t+1} at least
+    ended: int  # 0 before the last step, 1 on termination, 2 on truncation
+    policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_t) when a_t was sampled; if the source requires it
+    next_policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_{t+1}); at least the entry of a_{t+1}
     scratch: Annotated[np.ndarray, "float64[A]"]
-    epsilon: float  # or what an exploration has in its place, such as a temperature
+    epsilon: float  # or another exploration parameter, such as a temperature
     bootstrap: Any  # see chunked_td.bootstraps
     n_actions: Any
     discount: float  # γ
     tables: Any  # values, legal actions, sizes and parts of the state components
     model: Any
-    truth: Any  # environment, state before, state after: where the simulation plays, else None
+    truth: Any  # environment, state before, state after: in simulation, else None
 
 
 def make_step(transition, policies, td_error, scratch, epsilon, rule, tables, model, truth):
-    """The one place where a `Step` is put together.
+    """Build a `Step`; no other function does.
 
     Args:
       transition: Transition. policies: π(·|x_t) and π(·|x_{t+1}). rule: bootstrap, n_actions and discount.
@@ -119,8 +119,8 @@ def bootstrap_value(bootstrap, n_actions, values, state, action, policy, i):
     """B^i(x): V^i(s), Q^i(s,a), Σ_a π(a|s) Q^i(s,a), or Q^i at the action that is best by Σ_i Q^i, first of ties.
 
     Args:
-      action: SARSA's; −1 where none was drawn, as on truncation: then the expectation stands for it.
-      policy: float64[A], π(·|x), read by the last two. Actions of probability zero are not legal, or not best.
+      action: SARSA's; −1 if none was sampled, as on truncation: the expectation is used instead.
+      policy: float64[A], π(·|x), used by the last two. Actions of probability 0 are illegal or not greedy.
     """
     A = n_actions
     if bootstrap == STATE:
@@ -137,7 +137,7 @@ def bootstrap_value(bootstrap, n_actions, values, state, action, policy, i):
 
 
 def _best(values, row, policy):
-    """The first of the actions with the greatest Σ_i Q^i."""
+    """Return the first action with the largest Σ_i Q^i."""
     best, most = -1, 0.0
     for a in range(policy.size):
         if policy[a] > 0.0:
@@ -150,13 +150,13 @@ def _best(values, row, policy):
 
 
 def present_value(step, i):
-    """B^i(x_t), as `bootstrap_value` has it. The policy is in it for Expected-SARSA and Q-learning."""
+    """B^i(x_t) of `bootstrap_value`. It depends on the policy for Expected-SARSA and Q-learning."""
     return bootstrap_value(step.bootstrap, step.n_actions, step.tables.values, step.state, step.action, step.policy, i)
 
 
 def _question(name: str, default: Any = REQUIRED, asked: str = "") -> Any:
-    """A question that the model's kernel of this name answers; a source that asks without saying so gets an error."""
-    return slot("model", name, default, f"lambda_source asks {name}(): its method asks() must name {asked or name!r}")
+    """Return the slot of the model kernel `name`; without that kernel a source that calls it raises an error."""
+    return slot("model", name, default, f"lambda_source calls {name}(): its asks() must return {asked or name!r}")
 
 
 chance, came_from, visits_of = _question("chance"), _question("came_from"), _question("visits")
@@ -175,7 +175,7 @@ def visits(step):
 
 
 def choice(step):
-    """π(a'|x'); 1 on the last transition, where there is no a'."""
+    """π(a'|x'); 1 on the last transition, which has no a'."""
     return step.next_policy[step.next_action] if step.next_action >= 0 else 1.0
 
 
@@ -227,7 +227,7 @@ def _expected_choice(step):
         p = weight(step, step.action, k)
         total += p * p * squared_policy(step, target(step, step.action, k))
         k = following(step, step.action, k)
-    return total + _unlisted(step, step.action)  # never seen from here: the policy factor is left out
+    return total + _unlisted(step, step.action)  # never observed from here: without the policy factor
 
 
 mixture = _question("mixture", _mixture)
@@ -236,7 +236,7 @@ expected_choice = _question("expected_choice", _expected_choice)
 
 
 def mean_overlap(step, part):
-    """Σ_a π(a|x) Σ_{x'} P̂(x'|x,a)², over the actions that the model knows: the policy's own randomness is left out."""
+    """Σ_a π(a|x) Σ_{x'} P̂(x'|x,a)², over the actions that the model knows, without the policy's own randomness."""
     total = 0.0
     for a in range(step.n_actions):
         if step.policy[a] > 0.0:
@@ -246,7 +246,7 @@ def mean_overlap(step, part):
 
 
 def _write_policy_at(step, state):
-    """π(·|state) into `scratch`, for a state other than the present one; its legal actions are known."""
+    """Write π(·|state) to `scratch`, for a state other than the present one whose legal actions are known."""
     A = step.n_actions
     q, legal = step.tables.values[state * A : (state + 1) * A], step.tables.legal[state]
     write_policy(step.tables.exploration, q, state, legal, step.epsilon, step.scratch)
@@ -255,7 +255,7 @@ def _write_policy_at(step, state):
 def value_at(step, state):
     """V(state), or Σ_a π(a|state) Q(state,a) of the behaviour policy, summed over reward components.
 
-    0 for states never acted in, terminal ones among them. NaN where `asks` does not name it.
+    0 for states without any action so far, including terminal states. NaN if `asks` does not return it.
     """
     values, A = step.tables.values, step.n_actions
     total = 0.0
@@ -276,9 +276,9 @@ def value_at(step, state):
 
 
 def squared_policy(step, state):
-    """Σ_a π(a|state)² of the behaviour policy; 1 for states never acted in, terminal ones among them.
+    """Σ_a π(a|state)² of the behaviour policy; 1 for states without any action so far, including terminal ones.
 
-    NaN where `asks` names no question that needs it.
+    NaN if no query that `asks` returns needs it.
     """
     if step.tables.legal.shape[0] == 0:
         return np.nan

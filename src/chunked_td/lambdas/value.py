@@ -1,4 +1,4 @@
-"""The value kernel: two next states are told apart by their values, not by their names."""
+"""Value kernel: next states are compared by their values, not by their ids."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from chunked_td.lambdas.step import first, following, target, value_at, weight
 
 @dataclass(frozen=True, repr=False)
 class ValueLambda(LambdaSource):
-    """The chance that two draws of what comes next cannot be told apart by value (ours; not in the paper).
+    """Probability that two samples of the next state are indistinguishable by value (ours; not in the paper).
 
         λ(x) = Σ_{x',y'} P̂^π(x'|x) P̂^π(y'|x) k(x',y'),   k = 1 if x' = y', else exp(−γ²(V(x') − V(y'))² / 2τ²)
 
-    Noise that changes no value does not cut credit; noise that matters does; actions of equal value count as one. With
-    τ → 0 it is `ExpectedLambda`, with τ → ∞ it is λ = 1. It depends on the state alone (for SARSA on state and action),
-    so the fixed point is right. For SARSA the draws are those of x' given x and a, with V(x') = Σ_a' π(a'|x') Q(x',a').
+    Noise that changes no value does not lower λ, noise that changes values does; actions of equal value count as one.
+    τ → 0 gives `ExpectedLambda`, τ → ∞ gives λ = 1. It depends on the state alone (for SARSA on state and action), so
+    V^π is the fixed point. For SARSA x' is sampled given x and a, with V(x') = Σ_a' π(a'|x') Q(x',a').
 
-    States that were never left, terminal ones among them, have the value 0. Reward components are summed.
+    States that were never left, including terminal states, have the value 0. Reward components are summed.
 
     Args:
-      width: τ as a multiple of the root mean square of the TD errors so far (of the last thousand or so).
-      policy_noise: whether the policy's own randomness lowers λ. False leaves it out: the draws are those of x' given x
-        and a, for state values in the mean over a ~ π. For SARSA they always are.
+      width: τ as a multiple of the root mean square of the last TD errors (about a thousand).
+      policy_noise: whether the policy's own randomness lowers λ. False excludes it: x' is sampled given x and a, for
+        state values averaged over a ~ π. For SARSA this is always so.
     """
 
     id, label, group, color = "value", "Value kernel", CHUNKED, "#5D3A9B"
-    means = "λ is high where nothing that may come next differs in value"
+    means = "λ is high if all possible next states have the same value"
 
     width: float = 0.5
     policy_noise: bool = field(default=True, repr=False)
 
     arrays: ClassVar[dict[str, str]] = {
-        "error": "float64[2]",  # mean square of the TD errors, and how many they are
+        "error": "float64[2]",  # mean square and number of the TD errors
         "mass": "float64[S]",  # scratch: P̂^π of a next state; zero between steps
         "worth": "float64[S]",  # scratch: its value
         "listed": "int64[S]",  # scratch: the next states
@@ -51,24 +51,24 @@ class ValueLambda(LambdaSource):
     checks: ClassVar = {"width": check_positive, "policy_noise": check_flag}
 
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Between steps no state has a mass; one that had would be listed twice."""
+        """Raise ValueError if a state has a mass between steps; it would be listed twice."""
         if arrays["mass"].any():
             raise ValueError("lambda_mass must be zero between steps")
 
     def asks(self, bootstrap: int) -> tuple[str, ...]:
-        """State values need no policy of other states; SARSA, and λ without policy noise, that of no action but one."""
+        """State values need no policy at other states. SARSA and λ without policy noise need the action taken only."""
         if bootstrap == STATE:
             return ("outcomes", "policy")
         every = self.policy_noise and bootstrap != SARSA
         return ("outcomes", "value_at", "policy") if every else ("outcomes", "value_at")
 
     def settled(self, known: Settled) -> Mapping[str, Any]:
-        """The mean square of the TD errors at the true values."""
+        """Mean square of the TD errors at the true values."""
         return {"error": [known.mean_square_error, 1000.0]}
 
     @kernel
     def lambda_t(source, step, i):
-        """The chance that two draws of the next state have the same value."""
+        """Probability that two samples of the next state have the same value."""
         return value_overlap(source, step)
 
     @kernel
@@ -78,7 +78,7 @@ class ValueLambda(LambdaSource):
 
 
 def add_error(source, td_error):
-    """The mean square of the TD errors; the last thousand weigh most."""
+    """Update the mean square of the TD errors; the last thousand have most weight."""
     total = 0.0
     for i in range(td_error.size):
         total += td_error[i]
@@ -87,7 +87,7 @@ def add_error(source, td_error):
 
 
 def value_overlap(source, step):
-    """Σ_{x',y'} P̂(x') P̂(y') k(x',y'): of the policy's mixture, of the action taken, or in the mean over actions."""
+    """Σ_{x',y'} P̂(x') P̂(y') k(x',y'): of the policy's mixture, of the action taken, or averaged over actions."""
     if step.bootstrap == SARSA:
         return alike(source, step, step.action)
     if source.policy_noise:
@@ -98,17 +98,17 @@ def value_overlap(source, step):
 
 
 def mean_alike(source, step):
-    """`alike` of every action that the model knows, in the mean over the policy."""
+    """`alike` of the actions that the model knows, averaged over the policy."""
     total, known = 0.0, 0.0
     for a in range(step.n_actions):
         if step.policy[a] > 0.0 and first(step, a) >= 0:
             known += step.policy[a]
             total += step.policy[a] * alike(source, step, a)
-    return total / max(known, total) if known > 0.0 else 1.0  # 1 at most, in spite of rounding
+    return total / max(known, total) if known > 0.0 else 1.0  # at most 1 after rounding
 
 
 def alike(source, step, action):
-    """Σ_{x',y'} P̂(x') P̂(y') k(x',y'), over the outcomes that the model lists of an action, or for −1 of the policy."""
+    """Σ_{x',y'} P̂(x') P̂(y') k(x',y'), over the model's outcomes of an action, or of the policy if action is −1."""
     found = 0
     total = 0.0
     for a in range(step.n_actions):
@@ -137,7 +137,7 @@ def alike(source, step, action):
         for k in range(j):
             t = source.listed[k]
             apart = (source.worth[s] - source.worth[t]) ** 2
-            if apart <= 30.0 * scale:  # beyond that exp gives less than rounding
+            if apart <= 30.0 * scale:  # beyond that exp is less than rounding
                 near = math.exp(-apart / scale) if apart > 0.0 else 1.0
                 same += 2.0 * source.mass[s] * source.mass[t] * near
     for j in range(found):

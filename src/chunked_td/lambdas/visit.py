@@ -10,21 +10,21 @@ from chunked_td.lambdas.step import visits
 
 @dataclass(frozen=True)
 class VisitLambda(LambdaSource):
-    """One over the number of visits (App. C.2).
+    """Inverse of the number of visits (App. C.2).
 
         λ(x) = 1/n(x)
 
-    The better a state is known, the more is bootstrapped from it.
+    A state with more visits is bootstrapped from more.
     """
 
     id, label, group, color = "visit", "1/visits", OTHER, "#B03060"
     by_default = False
 
     def asks(self, bootstrap: int) -> tuple[str, ...]:
-        """How often x was left."""
+        """Number of visits of x."""
         return ("visits",)
 
     @kernel
     def lambda_t(source, step, i):
         """1/n(x_t)."""
-        return 1.0 / max(visits(step), 1)  # a model that was not shown this visit may have none
+        return 1.0 / max(visits(step), 1)  # a model may not have counted this visit

@@ -1,4 +1,4 @@
-"""Watkins' Q(λ): a constant λ that exploratory actions cut."""
+"""Watkins' Q(λ): fixed λ, 0 after exploratory actions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from chunked_td.lambdas.names import OTHER
 
 @dataclass(frozen=True)
 class WatkinsLambda(LambdaSource):
-    """A constant λ, cut to zero where the action that leaves a state was exploratory.
+    """Fixed λ, 0 if the action taken in the state was exploratory.
 
         λ_t = λ if π(a_t|x_t) = max_a π(a|x_t), else 0
 
-    An action is exploratory if another one was more probable when it was drawn; under ε = 1 none is.
+    An action is exploratory if another one was more probable when it was sampled; with ε = 1 none is.
     """
 
     id, label, group, color = "watkins", "Watkins", OTHER, "#444488"

@@ -30,7 +30,7 @@ def family_called(name: str) -> Family:
     """The family with this id."""
     if name not in FAMILIES:
         raise ValueError(
-            f"--families must name the file of family {name!r}, which the runs have and this study has not"
+            f"--families must name the file of family {name!r}, which occurs in the runs but not in this study"
         )
     return FAMILIES[name]
 
@@ -48,7 +48,7 @@ def read_families(path: str) -> list[str]:
         raise ValueError(f"--families must be a file with studies.credit.families.Family objects, got {path}")
     for family in found:
         if family.id in _OURS:
-            raise ValueError(f"--families: id {family.id!r} in {path} is taken; give the family another")
+            raise ValueError(f"--families: id {family.id!r} in {path} is taken; use another id for the family")
         FAMILIES[family.id] = family
     return [family.id for family in found]
 

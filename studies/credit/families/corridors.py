@@ -40,7 +40,7 @@ def corridor(
       skew: probability of the better of its two outcomes; 0.5 is symmetric. The mean is zero in any case.
       bits: of the distractor, drawn anew on every noisy step.
       starts: start states, all of which lead into the same two corridors.
-      actions: on the way, so many actions that all do the same.
+      actions: number of actions on the way, all with the same effect.
       end_noise: standard deviation of symmetric noise in the last reward.
       gain: difference that the right choice makes.
     """
@@ -89,7 +89,7 @@ _family = partial(Family, make=corridor)
 delay = _family(
     "delay",
     "Delay",
-    "A first choice pays so many certain steps later, with noise in that last reward.",
+    "A first choice pays n certain steps later, with noise in that last reward.",
     dial="delay",
     settings=(4, 16, 64),
     fixed={"end_noise": 2.0},
@@ -138,7 +138,7 @@ skew = _family(
 policy = _family(
     "policy",
     "A policy that explores",
-    "Sixteen certain steps with so many actions each that all do the same: the only noise is the policy's own.",
+    "Sixteen certain steps with n actions each that all do the same: the only noise is the policy's own.",
     dial="actions",
     settings=(2, 4, 8),
     fixed={"delay": 16, "end_noise": 2.0},

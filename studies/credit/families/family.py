@@ -1,4 +1,4 @@
-"""A family of problems: one generator with dials, and the settings of one dial that are run."""
+"""Family of problems: one generator with difficulty parameters, and the settings of one that are run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import chunked_td as ctd
 
 @dataclass(frozen=True)
 class Family:
-    """Problems that differ in the setting of one dial.
+    """Problems that differ in one difficulty parameter.
 
     Args:
       id: stable short name.
-      title: for headings. text: what the problems are and what the dial does, in a few sentences.
-      dial: the name of the dial. settings: its positions, from one end to the other.
-      make: from the dials to a transition table, by keyword.
-      fixed: the other dials.
+      title: for headings. text: the problems and the effect of the difficulty parameter, in a few sentences.
+      dial: name of the difficulty parameter. settings: its values, from one end to the other.
+      make: function from the parameters, by keyword, to a transition table.
+      fixed: the other parameters.
       episodes: length of a run. discount: γ. epsilon: exploration.
       held_out: no rule of this study was designed on it.
     """
@@ -37,12 +37,12 @@ class Family:
     held_out: bool = False
 
     def problem(self, setting: Any) -> ctd.TransitionTable:
-        """The problem at one position of the dial."""
+        """Return the problem at one value of the difficulty parameter."""
         return self.make(**{**self.fixed, self.dial: setting})
 
 
 def family(id: str, title: str, dial: str, settings: tuple[Any, ...], **more: Any) -> Callable[..., Family]:
-    """A decorator: the family of a function from dials to a table; the first paragraph of its docstring is the text."""
+    """Decorator: make a family of a function from parameters to a table; its first docstring paragraph is the text."""
 
     def decorate(make: Callable[..., ctd.TransitionTable]) -> Family:
         text = (inspect.getdoc(make) or "").partition("\n\n")[0].replace("\n", " ")

@@ -1,4 +1,4 @@
-"""Problems on which nothing was designed or tuned: the last test of the credit study.
+"""Held-out problems, not used for design or tuning: the last test of the credit study.
 
 They were written without sight of the methods, so that what holds here was not made to hold. In all of them one learns
 to act. Their kinds: going back and forth for one reward, deep exploration, falling back half-way, many starts, risky
@@ -51,7 +51,7 @@ def _astray(outcomes: Callable[[Any, int], Rows], chance: float, n_actions: int)
 
 @_held_out("rooms", "Four rooms", dial="side", settings=(2, 3, 4), episodes=350, discount=0.97)
 def rooms(*, side: int, slip: float = 0.1) -> TransitionTable:
-    """Four rooms of so many cells a side, doors between them, one reward in the room across; one move in ten slips.
+    """Four rooms of n × n cells, doors between them, one reward in the room across; one move in ten slips.
 
     The reward, 1, is in the middle of that room; episodes begin in the far corner.
     """
@@ -71,7 +71,7 @@ def rooms(*, side: int, slip: float = 0.1) -> TransitionTable:
 
 @_held_out("roads", "Roads both ways", dial="towns", settings=(12, 24, 48), episodes=400, discount=0.97)
 def roads(*, towns: int) -> TransitionTable:
-    """So many towns on a ring with short roads across; the farthest town pays, and every road leads back, too.
+    """n towns on a ring with short roads across; the farthest town pays, and every road also leads back.
 
     Each town has four roads, in an order of its own. The town farthest from the first pays 1.
     """
@@ -101,7 +101,7 @@ def roads(*, towns: int) -> TransitionTable:
 
 @_held_out("deep-sea", "Deep sea", dial="depth", settings=(3, 5, 7), episodes=2_000)
 def deep_sea(*, depth: int, cost: float = 0.02) -> TransitionTable:
-    """One right action in every row of so many, each at a small cost; all of them together find the one reward.
+    """n rows with one right action each, at a small cost; all of them together find the one reward.
 
     bsuite's deep sea: one row down each step, left or right. Which action is right differs from cell to cell.
     """
@@ -119,9 +119,9 @@ def deep_sea(*, depth: int, cost: float = 0.02) -> TransitionTable:
 
 @_held_out("upstream", "Upstream", dial="length", settings=(4, 6, 8), episodes=1_000, discount=0.99)
 def upstream(*, length: int, cost: float = 0.01, over: float = 0.01) -> TransitionTable:
-    """A river so long: swimming up costs a little and often fails, drifting is free; the source pays.
+    """A river of n places: swimming up costs a little and often fails, drifting is free; the source pays.
 
-    The source pays 1. The swim is over by chance, too.
+    The source pays 1. Episodes also end at random.
     """
 
     def outcomes(place: int, action: int) -> Rows:
@@ -140,7 +140,7 @@ def upstream(*, length: int, cost: float = 0.01, over: float = 0.01) -> Transiti
 
 @_held_out("slope", "Back half-way", dial="height", settings=(5, 8, 11), episodes=400, discount=0.99)
 def slope(*, height: int, actions: int = 3, slide: float = 0.25, bump: float = 0.03) -> TransitionTable:
-    """A slope so high, one good hold in three; the others, and bad luck, slide one back to half the height.
+    """A slope of n holds, one good one in three; the others, and random slips, lead back to half the height.
 
     The top pays 1.
     """
@@ -158,7 +158,7 @@ def slope(*, height: int, actions: int = 3, slide: float = 0.25, bump: float = 0
 
 @_held_out("snakes", "Snakes and ladders", dial="snakes", settings=(3, 6, 9), episodes=500, discount=0.99)
 def snakes(*, snakes: int, squares: int = 40) -> TransitionTable:
-    """Forty squares, a choice of three dice, and so many snakes that each lead back half of the way.
+    """Forty squares, a choice of three dice, and n snakes that each lead back half of the way.
 
     The dice: one step for certain, a die of three, or a die of six. Each throw costs 0.05, and the end pays 1.
     """
@@ -185,7 +185,7 @@ def snakes(*, snakes: int, squares: int = 40) -> TransitionTable:
 
 @_held_out("homeward", "Many starts", dial="starts", settings=(3, 12, 56), episodes=1_000, discount=0.95)
 def homeward(*, starts: int, side: int = 8, slip: float = 0.1) -> TransitionTable:
-    """Eight by eight with holes, home in the middle; an episode begins in one of so many places.
+    """Eight by eight with holes, home in the middle; an episode begins in one of n places.
 
     Home pays 1, a hole −0.5.
     """
@@ -239,9 +239,9 @@ def bridge(*, slip: float, span: int = 5, road: int = 4, cost: float = 0.03) -> 
 
 @_held_out("harvest", "Seasons", dial="period", settings=(4, 8, 16), episodes=1_000, discount=0.95)
 def harvest(*, period: int, fields: int = 5, over: float = 0.02) -> TransitionTable:
-    """Five fields, ripe at different times of a year of so many steps; what pays in one season costs in another.
+    """Five fields, ripe at different times of a year of n steps; what pays in one season costs in another.
 
-    Back, pick or on. Ripe pays 0.5, unripe costs 0.2. The season goes on with every step, a walk costs 0.02, and the
+    Back, pick or on. Ripe pays 0.5, unripe costs 0.2. The season advances with every step, a walk costs 0.02, and the
     harvest is over by chance.
     """
     ripe = [(k * 3 * period // (2 * fields)) % period for k in range(fields)]
@@ -259,10 +259,10 @@ def harvest(*, period: int, fields: int = 5, over: float = 0.02) -> TransitionTa
 
 @_held_out("tide", "Tide", dial="period", settings=(6, 12, 24), episodes=400, discount=0.98)
 def tide(*, period: int, places: int = 6, ford: int = 3) -> TransitionTable:
-    """A ford that can be crossed at low tide only, in a cycle of so many steps; else one is swept back.
+    """A ford that can be crossed at low tide only, in a cycle of n steps; else one is swept back.
 
     Back, wait or on; a step costs 0.01, being swept back 0.2, and the far end pays 1. Low tide is a third of the cycle.
-    The tide goes on, except for one step in ten.
+    The tide advances in nine of ten steps.
     """
     low = max(2, period // 3)
 
@@ -287,7 +287,7 @@ def tide(*, period: int, places: int = 6, ford: int = 3) -> TransitionTable:
 
 @_held_out("tributaries", "Ways that merge", dial="ways", settings=(2, 6, 18), episodes=1_000)
 def tributaries(*, ways: int, length: int = 6, corridor: int = 8) -> TransitionTable:
-    """So many streams with small gains and tolls run into one river, whose every step can strand one.
+    """n streams with small gains and tolls run into one river, whose every step can strand one.
 
     One may change streams on the way. In the river, one of two actions is right; its end pays 1.
     """
@@ -348,7 +348,7 @@ _LAKE_OF_SIX = ("SFFFFF", "FFFHFF", "FHFFFF", "FFFFHF", "HFFFFF", "FFFHFG")
 
 @_held_out("lake", "Frozen lake", dial="side", settings=(4, 6, 8), episodes=1_000, discount=0.99)
 def lake(*, side: int) -> TransitionTable:
-    """Gymnasium's slippery FrozenLake with so many cells a side.
+    """Gymnasium's slippery FrozenLake with n × n cells.
 
     Gymnasium's maps of four and of eight, and one of six between them.
     """
@@ -373,9 +373,9 @@ def taxi(*, astray: float) -> TransitionTable:
 
 @_held_out("stock", "A shop's stock", dial="demand", settings=(1.0, 2.0, 3.5), episodes=1_000, discount=0.95)
 def stock(*, demand: float, room: int = 12, most: int = 5, over: float = 0.02) -> TransitionTable:
-    """How much to order each day for so many customers on average: orders, storage and empty shelves cost.
+    """Daily orders for n customers on average: orders, storage and empty shelves cost.
 
-    Order 0 to `most` pieces, which come before the next day; then customers come, a Poisson number. A piece costs 0.1
+    Order 0 to `most` pieces, which arrive before the next day; the number of customers is Poisson. A piece costs 0.1
     and sells for 0.25, an order costs 0.15, a piece kept overnight 0.02, a customer sent away 0.05. The shop closes for
     good by chance.
     """
@@ -399,7 +399,7 @@ def stock(*, demand: float, room: int = 12, most: int = 5, over: float = 0.02) -
 
 @_held_out("machine", "Maintenance", dial="levels", settings=(5, 10, 20), episodes=1_000, discount=0.97)
 def machine(*, levels: int, over: float = 0.02) -> TransitionTable:
-    """A machine that wears in so many steps: run it slowly or fast, oil it or replace it before it breaks.
+    """A machine that wears in n steps: run it slowly or fast, oil it or replace it before it breaks.
 
     Worn out, it breaks, for −2 and a new one. Work pays less the more it is worn; fast work pays and wears more. It is
     over by chance.

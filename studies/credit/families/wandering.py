@@ -13,7 +13,7 @@ from studies.credit.families.family import family
 
 @family("walk", "Random walk", dial="states", settings=(5, 11, 19), episodes=60)
 def walk(*, states: int) -> TransitionTable:
-    """Values of the uniform policy on a line of so many states, −1 at one end and +1 at the other.
+    """Values of the uniform policy on a line of n states, −1 at one end and +1 at the other.
 
     Sutton's random walk: left or right with equal chances.
     """
@@ -27,9 +27,9 @@ def walk(*, states: int) -> TransitionTable:
 
 @family("garnet", "Random problems", dial="branching", settings=(1, 3, 10), discount=0.95)
 def garnet(*, branching: int, states: int = 30, actions: int = 3, seed: int = 0) -> TransitionTable:
-    """Thirty states, three actions, each of which leads to so many random states; an episode ends by chance.
+    """Thirty states, three actions, each of which leads to n random states; episodes end at random.
 
-    Rewards belong to (state, action). The chance of an end is 1/20 after each step.
+    Rewards belong to (state, action). The probability of termination is 1/20 after each step.
     """
     rng = np.random.default_rng([seed, branching])
     targets = {(s, a): rng.choice(states, branching, replace=False) for s in range(states) for a in range(actions)}

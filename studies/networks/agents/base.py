@@ -42,7 +42,7 @@ class DeepAgent:
         return () if memory is None else memory.model.init(key, percepts)
 
     def start_luck(self) -> Any:
-        """Draws per TD error as an array of the run; () for one draw."""
+        """Samples per TD error as an array of the run; () for one sample."""
         return jnp.asarray(self.settings.luck, jnp.int32) if self.settings.luck > 1 else ()
 
     def begin(self, model: Any, observation: jax.Array) -> tuple[jax.Array, Any]:
@@ -62,7 +62,7 @@ class DeepAgent:
         return memory.read(recall), recall
 
     def draw_groups(self) -> jax.Array:
-        """Group of each further draw; draws of a group share an action: one group for Q, three draws each for V."""
+        """Group of each further sample. A group shares an action: one group for Q, groups of three samples for V."""
         samples = _samples(self.source)
         return jnp.arange(samples) // (samples if self.bootstrap == Q else 3)
 

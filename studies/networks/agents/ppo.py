@@ -4,11 +4,11 @@ Schulman et al. (2017), with the choices most implementations share: separate ne
 gradients of norm at most 0.5, advantages normalised per minibatch. With a constant source it is plain PPO: the λ
 source is the only difference between arms.
 
-With a memory (`studies.networks.memory`) policy and values read what it remembers beside the percept. Its percept model
-is the same for all environments and learns after every rollout, window by window. What was remembered while the rollout
-was collected is taken as it was, in the updates too.
+With a memory (`studies.networks.memory`) the inputs of policy and values are percept and memory. Its observation model
+is the same for all environments and learns after every rollout, window by window. Updates use the memory as it was when
+the rollout was collected.
 
-With `luck` M > 1 every TD error is a mean over M draws from the same state and action, as in `streaming`.
+With `luck` M > 1 every TD error is a mean over M samples from the same state and action, as in `streaming`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class PpoSettings:
     Attributes:
       hidden: units of the layers of either network. discount: γ. environments: B. steps: T, per rollout.
       epochs, minibatches: of the updates after a rollout. clip: of the probability ratio. entropy: weight of the
-      policy's entropy. max_norm: of the gradient. memory: what is read beside the percept; None is nothing.
-      luck: M, draws per TD error.
+      policy's entropy. max_norm: of the gradient. memory: further input of both networks, or None.
+      luck: M, samples per TD error.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -252,7 +252,7 @@ class PpoAgent(DeepAgent):
         return NextDraws(self.task.space.codes(drawn.observation), values, jnp.broadcast_to(group, actions.shape))
 
     def _further(self, now: PpoState, action: jax.Array, key: jax.Array) -> Any:
-        """The sum of r + γ V(x') over further draws after the actions that were taken, [B]; () if there are none."""
+        """The sum of r + γ V(x') over further samples after the actions taken, [B]; () if there are none."""
         if self.settings.luck == 1:
             return ()
         count = self.settings.luck - 1

@@ -10,11 +10,11 @@ The step size cannot overshoot (after Elsayed, Vasan and Mahmood 2024): α_t = s
 with s the run's step size. With `bounded=False` it is s: on one-hot inputs without hidden layers that is the tabular
 algorithm of the library.
 
-With a memory (`studies.networks.memory`) values read what it remembers beside the percept, and its percept model learns
-after every window of transitions.
+With a memory (`studies.networks.memory`) the inputs of the values are percept and memory, and its observation model
+learns after every window of transitions.
 
 With `luck` M > 1 the task is stepped again from the same state and action, and δ is its mean over the sampled
-next state and M − 1 further draws: sampling noise is reduced, the path is the one that was taken. It requires a task
+next state and M − 1 further samples: sampling noise is reduced, the path is unchanged. It requires a task
 that can be stepped from any state, as tasks in JAX can.
 
 Settings are fixed at compile time; step size and λ are numbers of the run.
@@ -42,7 +42,7 @@ class StreamingSettings:
       rule: "sarsa", "q" or "actor-critic". hidden: units of the layers. discount: γ.
       sparsity: share of first weights that are zero. bounded, kappa, kappa_actor: of the step size.
       entropy: weight of the policy's entropy. epsilon: exploration of "sarsa" and "q", from 1 to this value in
-      `explore` steps. memory: what values read beside the percept; None is nothing. luck: M, draws per TD error.
+      `explore` steps. memory: further input of the values, or None. luck: M, samples per TD error.
     """
 
     rule: str = "sarsa"
@@ -144,7 +144,7 @@ def learn_step(
 
 
 def step_bound(settings: StreamingSettings, trace: Mlp, td_error: jax.Array, kappa: float) -> jax.Array:
-    """min(1, 1 / (κ max(|δ|, 1) |z|₁)), or 1 where steps are not bounded."""
+    """min(1, 1 / (κ max(|δ|, 1) |z|₁)), or 1 if steps are not bounded."""
     if not settings.bounded:
         return jnp.ones(())
     size = sum((jnp.sum(jnp.abs(z)) for z in jax.tree.leaves(trace)), jnp.zeros(()))
@@ -287,7 +287,7 @@ class StreamingAgent(DeepAgent):
         return jax.random.categorical(key, jnp.log(policy)), policy
 
     def _expected(self, outputs: jax.Array, policy: jax.Array) -> jax.Array:
-        """The bootstrap without the draw of a next action: Σ π q, max q, or v."""
+        """The bootstrap without sampling a next action: Σ π q, max q, or v."""
         if self.bootstrap == V:
             return outputs[..., 0]
         return jnp.max(outputs, -1) if self.settings.rule == "q" else jnp.sum(policy * outputs, -1)
@@ -299,7 +299,7 @@ class StreamingAgent(DeepAgent):
         return jax.nn.one_hot(jnp.argmax(outputs), outputs.size) if self.settings.rule == "q" else policy
 
     def _expected_target(self, now: StreamState, came: jax.Array, epsilon: jax.Array, key: jax.Array) -> jax.Array:
-        """Mean of r + γ B(x') over the sampled next state and further draws from the same state and action."""
+        """Mean of r + γ B(x') over the sampled next state and further samples from the same state and action."""
         actions = jnp.broadcast_to(now.action, (self.settings.luck - 1, *now.action.shape))
         drawn, outputs, chosen, policies = self._stepped(now, actions, epsilon, *jax.random.split(key))
         values = self._expected(outputs, policies)
@@ -327,5 +327,5 @@ class StreamingAgent(DeepAgent):
 
 
 def _keys(now: StreamState) -> jax.Array:
-    """Of this transition: to act, to begin an episode, to draw next states, and to move."""
+    """Keys of this transition: to act, to begin an episode, to sample next states, and to move."""
     return jax.random.split(jax.random.fold_in(now.key, 4 + now.clock), 4)

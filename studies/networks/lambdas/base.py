@@ -50,7 +50,7 @@ class SourceSizes:
 
 
 class NextDraws(NamedTuple):
-    """K further draws of the next state from the true model, [T, B, K, ...]."""
+    """K further samples of the next state from the true model, [T, B, K, ...]."""
 
     codes: jax.Array  # int32[T, B, K, C]
     next_value: jax.Array  # float32[T, B, K], 0 where terminal
@@ -100,7 +100,7 @@ class DeepLambda:
 
     @property
     def needs_draws(self) -> bool:
-        """Whether λ needs further draws of the next state."""
+        """Whether λ requires further samples of the next state."""
         return False
 
     def init(self, key: jax.Array, sizes: SourceSizes) -> Any:
@@ -108,7 +108,7 @@ class DeepLambda:
         raise NotImplementedError
 
     def with_parameters(self, state: Any, parameters: Any) -> Any:
-        """The state with room for what follows the critic's parameters; streaming learners call it once."""
+        """Return the state extended by arrays for the critic's parameters; streaming learners call it once."""
         return state
 
     def learn(self, state: Any, transitions: Transitions) -> Any:
@@ -194,7 +194,7 @@ class DeepSwitch(DeepLambda):
 
     @property
     def needs_draws(self) -> bool:
-        """Whether a source requires draws."""
+        """Whether a source requires samples."""
         return any(source.needs_draws for source in self.sources)
 
     def init(self, key: jax.Array, sizes: SourceSizes) -> SwitchState:

@@ -62,7 +62,7 @@ class DeepLambdaGreedy(DeepLambda):
         return jax.lax.scan(one, state, data)[0]
 
     def lambdas(self, state: GreedyState, transitions: Transitions) -> jax.Array:
-        """e² / (e² + Var); 1 where both are 0."""
+        """e² / (e² + Var); 1 if both are 0."""
         phi = with_bias(transitions.features, transitions.inputs)
         value = transitions.value if transitions.state_value is None else transitions.state_value
         square = (phi @ state.mean - value) ** 2

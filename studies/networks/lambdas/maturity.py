@@ -1,4 +1,4 @@
-"""Maturity in networks: a second head beside the critic's last layer learns the weight I of initial values.
+"""Maturity in networks: a second head on the critic's last layer learns the weight I of initial values.
 
     λ'(x) = 1 − (1 − λ(x))(1 − I(x)),   I = 1 at first, learned as a value with reward 0
 

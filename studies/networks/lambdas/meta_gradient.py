@@ -1,4 +1,4 @@
-"""Meta-gradient: one λ for all states, moved along the gradient of the squared TD errors that come later.
+"""Meta-gradient: one λ for all states, moved along the gradient of the later squared TD errors.
 
     λ = sigmoid(ψ),   ψ ← ψ + η δ_t ∇v(x_t)·h,   h = ∂w/∂ψ
 
@@ -6,7 +6,7 @@ The derivative of the weights is carried along, as in the meta-learning of step 
 
     ∂z ← γ λ ∂z + γ λ(1 − λ) z_before,   h ← h + α (δ ∂z − (∇v·h) z)
 
-Both derivatives are kept within a norm of `bound`: products of factors 1 − α ∇v·z have no limit where steps overshoot.
+Both derivatives are kept within a norm of `bound`: products of factors 1 − α ∇v·z diverge if steps overshoot.
 ψ is moved in units of the meta-gradient's own size, so their scale does not matter.
 
 It needs traces, so it exists in streaming learners only. It costs two more copies of the critic's parameters.
@@ -51,7 +51,7 @@ class DeepMetaGradient(DeepLambda):
         return MetaState(jnp.asarray(psi, jnp.float32), None, None, ErrorScale.start())
 
     def with_parameters(self, state: MetaState, parameters: Any) -> MetaState:
-        """The state with room for derivatives by these parameters."""
+        """Return the state extended by derivatives with respect to these parameters."""
         zeros = jax.tree.map(jnp.zeros_like, parameters)
         return state._replace(trace=zeros, weights=zeros)
 

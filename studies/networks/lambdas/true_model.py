@@ -1,14 +1,14 @@
-"""The gate of the study: λ from the true model. Where this does not help, no learned model will.
+"""λ from the true model, the study's screening test: if it does not help, no learned model will.
 
-The agent draws K further next states from the task itself, in groups that share an action: actions of the policy where
-the bootstrap is V, the action taken where it is Q. They are independent of the sampled next state.
+The agent samples K further next states from the task itself, in groups that share an action: actions of the policy if
+the bootstrap is V, the action taken if it is Q. They are independent of the sampled next state.
 
-    realised     the share of draws that equal the sampled percept
-    expected     the share of pairs that are equal, whose actions were drawn apart: Σ_x' (Σ_a π(a|x) P(x'|x, a))²
-    per-action   the share of equal draws among pairs that share an action: Σ_a π(a|x) Σ_x' P(x'|x, a)²
+    realised     the share of samples that equal the sampled percept
+    expected     the share of equal samples among pairs with independent actions: Σ_x' (Σ_a π(a|x) P(x'|x, a))²
+    per-action   the share of equal samples among pairs that share an action: Σ_a π(a|x) Σ_x' P(x'|x, a)²
     kernel       the mean of exp(−(y − y')² / 2τ²), 1 for equal percepts, with y = γ B(x'), over pairs as in `expected`
 
-The three last depend on the state alone. Where the bootstrap is Q there is one action, and `expected` and `per-action`
+The last three depend on the state alone. If the bootstrap is Q there is one action, and `expected` and `per-action`
 are the same. `per-action` is `DeepPercepts("expected")` with the true probabilities, `kernel` is
 `DeepValueKernel` with them, but for its Gaussian.
 """
@@ -27,7 +27,7 @@ TRUE_FORMS = ("realised", "expected", "per-action", "kernel")
 
 @dataclass(frozen=True)
 class DeepTrueModel(DeepLambda):
-    """λ from draws of the task itself. Args: form; samples: K; c, memory: as in `DeepValueKernel`."""
+    """λ from samples of the task itself. Args: form; samples: K; c, memory: as in `DeepValueKernel`."""
 
     form: str = "kernel"
     samples: int = 12

@@ -1,11 +1,11 @@
-"""Value kernel: λ falls where the next value is uncertain, measured against the size of TD errors; no world model.
+"""Value kernel: λ is low if the next value is uncertain relative to the TD errors; no transition model.
 
     y = γ B(x'),   m(x) ≈ E[y | x],   v(x) ≈ E[(y − m(x))² | x]
     λ(x) = (1 + 2 v(x) / τ²)^(−1/2),   τ = c × running root mean square of TD errors
 
-It is the chance that two draws of the next state cannot be told apart by value, under a Gaussian. Noise that does not
-change the value leaves λ at 1, noise that does lowers it. m and v are one linear head of two numbers (per action,
-where the bootstrap is Q) on the critic's last layer and the observation. Rewards stay out of the comparison.
+It is the probability that two samples of the next state are indistinguishable by value, under a Gaussian. Noise that
+does not change the value leaves λ at 1, noise that does lowers it. m and v are one linear head of two numbers (per
+action if the bootstrap is Q) on the critic's last layer and the observation. Rewards stay out of the comparison.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class DeepValueKernel(DeepLambda):
 
 
 def _kernel(variance: jax.Array, tau: jax.Array) -> jax.Array:
-    """The chance that two draws of a Gaussian next value cannot be told apart."""
+    """Probability that two samples of a Gaussian next value are indistinguishable."""
     return jax.lax.rsqrt(1.0 + 2.0 * variance / jnp.maximum(tau, 1e-8) ** 2)
 
 

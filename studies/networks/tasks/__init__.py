@@ -34,11 +34,11 @@ TASKS: dict[str, JaxTask] = {
     "charge-mirrored": ChargeTask(mirrored=True),
     "cart-pole": CartPoleTask(),
 }
-"""Tasks whose observations tell the state."""
+"""Tasks whose observations determine the state."""
 
 
 def make_task(name: str, length: int = 0) -> Any:
-    """A task of ours or of others by its name. Args: length: N, of the tasks whose observations hide the state."""
+    """Return a task by its name. Args: length: N, for tasks with hidden state."""
     if name == "t-maze":
         return TMazeTask(length)
     if name == "t-maze-look":

@@ -33,7 +33,7 @@ class UmbrellaState(NamedTuple):
 class UmbrellaTask:
     """The first action takes an umbrella or not; the last step pays 1 if that suits the weather, else −1.
 
-    Steps in between pay `noise` or −`noise` by a fair coin, whatever is done. Distractors are fresh coins in every
+    Steps in between pay `noise` or −`noise` by a fair coin, for all actions. Distractors are fresh coins in every
     state. After bsuite's umbrella chain (Osband et al. 2020).
 
     Observation: weather (2), taken (3), time, distractors. Actions: 0 leave it, 1 take it; ignored after the first.
@@ -256,7 +256,7 @@ class CartPoleTask:
 
     @property
     def space(self) -> Continuous:
-        """Bounds of what is seen in balancing; values beyond them are read all the same."""
+        """Bounds of the observations in balancing; values beyond them are valid."""
         return Continuous((-2.4, -3.0, -0.21, -3.0), (2.4, 3.0, 0.21, 3.0), self.bins)
 
     n_actions = 2  # left, right

@@ -173,11 +173,11 @@ class TestInput:
     def test_unknown_symbols(self):
         compressor = HistoryCompressor(hidden=4, alphabet="ab")
         for use in (compressor.compress, lambda sequence: compressor.fit(["a", sequence])):
-            with pytest.raises(ValueError, match=r"sequence has 'z'; it takes symbols of the alphabet: 'a', 'b'"):
+            with pytest.raises(ValueError, match=r"sequence must have symbols of the alphabet, 'a', 'b', got 'z'"):
                 use("az")
 
     def test_before_there_is_an_alphabet(self):
-        with pytest.raises(ValueError, match="no alphabet yet"):
+        with pytest.raises(ValueError, match="alphabet must be set before"):
             HistoryCompressor().compress("a")
 
 
