@@ -60,10 +60,11 @@ def chosen(candidates: np.ndarray) -> np.ndarray:
     """Scores float64[seeds] of the candidate that is best on the other half (even or odd) of the seeds.
 
     Args:
-      candidates: float64[candidates, seeds].
+      candidates: float64[candidates, seeds]. A single seed, of a quick run, chooses for itself.
     """
     place = np.arange(candidates.shape[1])
-    best = [candidates[:, place % 2 != half].mean(axis=1).argmax() for half in (0, 1)]
+    others = [(place % 2 != half) | (place.size == 1) for half in (0, 1)]
+    best = [candidates[:, each].mean(axis=1).argmax() for each in others]
     return candidates[np.array(best)[place % 2], place]
 
 

@@ -95,8 +95,8 @@ def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
     for task in of_training:
         for critic in CRITICS:
             arms = trained_arms(critic)
-            sizes = STEP_SIZES[:1] if quick else STEP_SIZES
-            run(f"{critic}-{task}", train, arms, sizes, seeds, task=task, critic=critic, updates=updates)
+            sizes, taken = (STEP_SIZES[:1], seeds[:1]) if quick else (STEP_SIZES, seeds)
+            run(f"{critic}-{task}", train, arms, sizes, taken, task=task, critic=critic, updates=updates)
     for name, tuned in {} if quick else CONFIRMED.items():
         critic, _, task = name.partition("-")
         fresh = range(FRESH, FRESH + 20)
