@@ -27,7 +27,8 @@ from studies.runner.criteria import Verdict, source
 from studies.runner.text import markdown
 
 KEY = ("coin", "arm", "step_size", "seed")
-ROUNDS, EPISODES, ROUND = 157, 5_024, 32
+ROUNDS = 157
+"""Of 32 episodes each."""
 LATE = 16
 """Number of last rounds: about 500 episodes at ε = 0.1."""
 LAMBDAS = (0.0, 0.25, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
