@@ -28,7 +28,7 @@ from chunked_td.comparison.arms import BOOTSTRAPS, BY_DEFAULT, DYNA, FIXED, RAND
 from chunked_td.comparison.ranking import PairedFamily
 from chunked_td.comparison.recipe import agent_line, command, script
 from chunked_td.comparison.results import Comparison, Outcome
-from chunked_td.comparison.running import _gymnasium_run, make_learner, play, problem_of
+from chunked_td.comparison.running import _gymnasium_run, compile_arms, make_learner, play, problem_of
 from chunked_td.comparison.settings import Settings
 from chunked_td.envs.by_name import make_indexer_for
 from chunked_td.learners.inputs import learner_by_name
@@ -676,3 +676,16 @@ def test_the_command_prints_forty_lines_at_most(tmp_path):
 def test_ray_gives_the_same_runs(tmp_path):
     settings = replace(LAKE, seeds=2, extend=0)
     assert quiet(settings, tmp_path, engine="ray").runs.equals(quiet(settings).runs)
+
+
+def test_runs_find_their_programs_compiled(monkeypatch):
+    settings, link = Settings("FrozenLake-v1", episodes=60), sys.modules["chunked_td._link.link"]
+    arms = [Candidate("expected_sarsa", rule).settings() for rule in ("0.5", "expected")]
+    compile_arms(arms, settings.shared)
+
+    def refuse(*arguments):
+        raise AssertionError("a run compiled another program than compile_arms did")
+
+    monkeypatch.setattr(link, "_compiled", refuse)
+    for arm in (*arms, Candidate("expected_sarsa", "0.9").settings()):
+        assert play(0.1, 3, **{**settings.shared, **arm})["episode"][-1] == 60

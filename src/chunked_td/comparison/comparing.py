@@ -182,8 +182,7 @@ class _Comparing:
     def _compile(self) -> None:
         """Compile the arms that differ in more than numbers, in several processes: Numba compiles one at a time."""
         compiled = self._by_engine().get("threads", []) if COMPILES else []
-        fixed = [arm for arm in compiled if arm.kind in (FIXED, RANDOM)][:1]
-        arms = fixed + [arm for arm in compiled if arm.kind not in (FIXED, RANDOM)]
+        arms = list({arm.bootstrap if arm.kind in (FIXED, RANDOM) else arm: arm for arm in reversed(compiled)}.values())
         processes = min(os.cpu_count() or 1, COMPILING, len(arms))
         with ExitStack() as stack:
             for k in reversed(range(processes)):  # each begins elsewhere in the list, and loads programs of the others
